@@ -1,1 +1,25 @@
-"""."""
+"""Settings, checked at the door."""
+
+from parm_ray.config.settings import (
+    BatchSettings,
+    EmulateSettings,
+    IngressSettings,
+    LimitSettings,
+    ParityPoolSettings,
+    PlanSettings,
+    PoolSettings,
+    QueueSettings,
+    Settings,
+)
+
+__all__ = [
+    "BatchSettings",
+    "EmulateSettings",
+    "IngressSettings",
+    "LimitSettings",
+    "ParityPoolSettings",
+    "PlanSettings",
+    "PoolSettings",
+    "QueueSettings",
+    "Settings",
+]

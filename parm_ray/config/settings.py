@@ -1,0 +1,141 @@
+"""Typed settings: the argument of the Serve application builder and the validator of YAML files.
+
+Durations carry their unit in the name. Unknown keys are refused with their path.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from parm_ray.redundancy import RedundancyPlan
+
+PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
+Millis = Annotated[float, Field(ge=0, le=3_600_000)]
+Count = Annotated[int, Field(ge=1, le=1000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EmulateSettings(_Strict):
+    """Emulated accelerator: each call takes at least this long, and some calls are slow.
+
+    After the real forward pass the replica's worker thread sleeps until `service_ms` x factor have
+    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1.
+    """
+
+    service_ms: Millis = 0.0
+    slow_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    slow_factor: Annotated[float, Field(ge=1)] = 10.0
+    seed: int = 0
+
+
+class PoolSettings(_Strict):
+    """One pool of replicas. `slots_per_replica` calls are sent to a replica at a time."""
+
+    artifact: str = Field(min_length=1, description="directory with manifest.json and weights")
+    replicas: Count = 1
+    slots_per_replica: Annotated[int, Field(ge=1, le=64)] = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    num_cpus: Annotated[float, Field(ge=0)] = 1.0
+    num_gpus: Annotated[float, Field(ge=0)] = 0.0
+    resources: dict[str, float] = Field(default_factory=dict)
+    max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
+    emulate: EmulateSettings = EmulateSettings()
+
+
+class ParityPoolSettings(PoolSettings):
+    """A pool of parity-model replicas for one parity row."""
+
+
+class PlanSettings(_Strict):
+    """The redundancy plan. For kind coded, `code` says how; see parm_ray/codes/README.md."""
+
+    kind: Literal["none", "default", "coded"] = "none"
+    encoder: str = "concat"
+    decoder: str = "slot"
+    k: Annotated[int, Field(ge=2, le=64)] = 2
+    r: Annotated[int, Field(ge=1, le=8)] = 1
+    fill_timeout_ms: Millis = 20.0
+    hold_off_ms: Millis = 0.0
+    max_queued_parity: Count = 64
+
+
+class BatchSettings(_Strict):
+    """Queries per batch, and how long an incomplete batch waits for more."""
+
+    max_size: Annotated[int, Field(ge=1, le=1024)] = 1
+    wait_ms: Millis = 2.0
+
+
+class QueueSettings(_Strict):
+    """The ingress's queue of batches that wait for a replica."""
+
+    discipline: Literal["single", "round_robin"] = "single"
+    max_queued: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+
+
+class LimitSettings(_Strict):
+    """What a request may be at most; beyond it is refused with a 4xx."""
+
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024
+    max_queries: Annotated[int, Field(ge=1, le=4096)] = 64
+    max_image_bytes: Annotated[int, Field(ge=64)] = 16 * 1024 * 1024
+    max_image_pixels: Annotated[int, Field(ge=64)] = 50_000_000
+    refuse_nan: bool = True
+
+
+class IngressSettings(_Strict):
+    """The ingress deployment. Each replica of it forms its own groups."""
+
+    replicas: Annotated[int, Field(ge=1, le=64)] = 1
+    num_cpus: Annotated[float, Field(ge=0)] = 1.0
+    max_ongoing_requests: Annotated[int, Field(ge=1)] = 1000
+    trace_groups: Annotated[int, Field(ge=0, le=10_000)] = 0
+
+
+class Settings(_Strict):
+    """Everything `parm_ray.serve.app:build` takes; `args:` of a Serve YAML file."""
+
+    name: str | None = Field(default=None, description="served model name; None = the manifest's")
+    model: PoolSettings
+    plan: PlanSettings = PlanSettings()
+    parity: tuple[ParityPoolSettings, ...] = ()
+    batch: BatchSettings = BatchSettings()
+    queue: QueueSettings = QueueSettings()
+    deadline_ms: PositiveMs = 5000.0
+    default_answer: Literal["uniform"] | tuple[float, ...] | None = None
+    crash_retries: Annotated[int, Field(ge=0, le=10)] = 1
+    limits: LimitSettings = LimitSettings()
+    ingress: IngressSettings = IngressSettings()
+
+    @model_validator(mode="after")
+    def _plan_has_what_it_needs(self) -> Settings:
+        coded = self.plan.kind == "coded"
+        if coded and len(self.parity) != self.plan.r:
+            raise ValueError(
+                f"parity: expected {self.plan.r} pool(s), one per parity row (plan.r), got {len(self.parity)}"
+            )
+        if not coded and self.parity:
+            raise ValueError(f"parity: expected no pool for plan.kind {self.plan.kind}, got {len(self.parity)}")
+        if self.plan.kind == "default" and self.default_answer is None:
+            raise ValueError('default_answer: expected "uniform" or a vector for plan.kind default, got none')
+        return self
+
+    def redundancy_plan(self) -> RedundancyPlan:
+        """Return the plan in the machine's units (seconds)."""
+        coded = self.plan.kind == "coded"
+        return RedundancyPlan(
+            kind=self.plan.kind,
+            k=self.plan.k if coded else 1,
+            r=self.plan.r if coded else 0,
+            fill_timeout_s=self.plan.fill_timeout_ms / 1e3,
+            hold_off_s=self.plan.hold_off_ms / 1e3,
+            deadline_s=self.deadline_ms / 1e3,
+            has_default=self.default_answer is not None,
+            crash_retries=self.crash_retries,
+        )
