@@ -11,11 +11,11 @@ GroupId = NewType("GroupId", int)
 class CallId(NamedTuple):
     """Names one unit of pool work.
 
-    Data calls have `parity=False` and `index` = slot (0..k-1); parity calls have `parity=True`
-    and `index` = parity row (0..r-1). `attempt` counts re-sends after a crash, from 0.
+    Data calls have `parity=False` and `place` = slot (0..k-1); parity calls have `parity=True`
+    and `place` = parity row (0..r-1). `attempt` counts re-sends after a crash, from 0.
     """
 
     group: GroupId
-    index: int
+    place: int
     parity: bool = False
     attempt: int = 0

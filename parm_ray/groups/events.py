@@ -1,0 +1,136 @@
+"""What can happen to the group machine. Times are seconds of the driver's clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from parm_ray.core import CallId, GroupId, QueryId
+
+
+class TimerKind(str, Enum):
+    """Why a timer runs."""
+
+    BATCH = "batch"
+    FILL = "fill"
+    HOLD_OFF = "hold_off"
+    DEADLINE = "deadline"
+
+
+class Timer(NamedTuple):
+    """Names one timer: `subject` is a query (deadline), a group (fill, hold-off) or a batch number."""
+
+    kind: TimerKind
+    subject: int
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A query arrives. `deadline` is absolute; `protected=False` opts out of redundancy."""
+
+    query: QueryId
+    now: float
+    deadline: float
+    protected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A pool call came back with outputs."""
+
+    call: CallId
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """A pool call came back with an error. `crashed`: the replica died, so another may do better."""
+
+    call: CallId
+    now: float
+    error: str
+    crashed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A call that the machine no longer wanted was still queued and has been removed."""
+
+    call: CallId
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The parity queries of a group are ready to be sent."""
+
+    group: GroupId
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeFailed:
+    """The encoder raised; the group goes on without parity."""
+
+    group: GroupId
+    now: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstructed:
+    """The decoder has produced the outputs of these slots."""
+
+    group: GroupId
+    slots: tuple[int, ...]
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReconstructFailed:
+    """The decoder raised on these slots; they wait for their own answers."""
+
+    group: GroupId
+    slots: tuple[int, ...]
+    now: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A timer that the machine started has run out."""
+
+    timer: Timer
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Nobody waits for this query any more. Legal at any time, also after its answer."""
+
+    query: QueryId
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Close every open batch and group now (shutdown, drain)."""
+
+    now: float
+
+
+Event = (
+    Submit
+    | Answered
+    | CallFailed
+    | Withdrawn
+    | Encoded
+    | EncodeFailed
+    | Reconstructed
+    | ReconstructFailed
+    | TimerFired
+    | Cancelled
+    | Flush
+)

@@ -1,0 +1,64 @@
+"""Settling: losers are called back or expected-and-dropped, and finished groups are forgotten.
+
+Everything that ends is ended here. A data call is called back only when every query of its group
+is resolved: until then a neighbour's reconstruction may need its outputs (subtraction does).
+"""
+
+from __future__ import annotations
+
+from parm_ray.core import Outcome
+from parm_ray.groups.actions import Action, DropInputs, Forget, Withdraw
+from parm_ray.groups.group import Decoding, Group, Recoverer, Slot
+from parm_ray.groups.transitions import CallState, CallStep, Phase, Step
+
+
+def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> list[Action]:
+    """Resolve the queries that nothing outstanding can answer any more.
+
+    Such a query gets the default answer if there is one, else its last error; it does not sit out
+    its deadline.
+    """
+    actions: list[Action] = []
+    for index, slot in enumerate(group.slots):
+        if slot.waiting and not _hope(group, index, slot, code, r):
+            if has_default:
+                actions += group.resolve(index, Outcome.DEFAULT)
+            else:
+                actions += group.resolve(index, Outcome.FAILED, error=slot.error)
+    return actions
+
+
+def _hope(group: Group, index: int, slot: Slot, code: Recoverer | None, r: int) -> bool:
+    """Whether some outstanding work may still answer the slot."""
+    if slot.call.in_flight or slot.decoding is Decoding.PENDING:
+        return True
+    if slot.decoding is Decoding.BROKEN or code is None or not group.protect:
+        return False
+    parities = group.parity_rows(also=CallState.OUTSTANDING)
+    if group.phase in (Phase.FILLING, Phase.ENCODING):
+        parities = frozenset(range(r))
+    return index in code.recoverable(group.present, group.answered(also=CallState.OUTSTANDING), parities)
+
+
+def settle(group: Group) -> list[Action]:
+    """Return what is left to do for a group after an event; ends with Forget when nothing is."""
+    actions: list[Action] = []
+    if group.phase in (Phase.ENCODING, Phase.RACING) and group.resolved:
+        group.step(Step.ALL_RESOLVED)
+        actions.append(DropInputs(group.id))
+        for call in group.calls():
+            if call.state is CallState.OUTSTANDING:
+                call.step(CallStep.WITHDRAW)
+                actions.append(Withdraw(call.id))
+    if group.phase is Phase.SETTLING and not _busy(group):
+        group.step(Step.ALL_SETTLED)
+        actions.append(Forget(group.id))
+    return actions
+
+
+def _busy(group: Group) -> bool:
+    return (
+        group.encoding
+        or any(call.in_flight for call in group.calls())
+        or any(slot.decoding is Decoding.PENDING for slot in group.slots)
+    )

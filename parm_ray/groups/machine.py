@@ -1,0 +1,287 @@
+"""The group machine: events in, actions out, no I/O, no clock of its own.
+
+One instance lives in each ingress (or simulated front end). `handle` either raises IllegalEvent
+and changes nothing, or returns the actions to carry out, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatchmethod
+from itertools import count
+
+from parm_ray.core import GroupId, IllegalEvent, Outcome, QueryId
+from parm_ray.groups import events as ev
+from parm_ray.groups.actions import (
+    Abandon,
+    Action,
+    CancelTimer,
+    Compare,
+    Encode,
+    Reconstruct,
+    Sealed,
+    StartTimer,
+)
+from parm_ray.groups.assembler import Assembler, Batcher
+from parm_ray.groups.events import Event, Timer, TimerKind
+from parm_ray.groups.group import Decoding, Group, Recoverer
+from parm_ray.groups.ledger import give_up, settle
+from parm_ray.groups.register import Register
+from parm_ray.groups.transitions import CallState, CallStep, Phase, Step
+from parm_ray.redundancy import RedundancyPlan
+
+PROTECTED, BARE = 1, 0
+
+
+class GroupMachine:
+    """Forms groups, asks for protection, races answers, settles the losers.
+
+    plan: see RedundancyPlan. code: the decoder's set arithmetic; needed when the plan is coded.
+    batch_size, batch_wait_s: queries per batch and how long the first of them waits (seconds).
+    grant: asked once per group that fills; False = no parity for it (queue full, budget spent).
+    """
+
+    def __init__(
+        self,
+        plan: RedundancyPlan,
+        code: Recoverer | None = None,
+        *,
+        batch_size: int = 1,
+        batch_wait_s: float = 0.0,
+        grant: Callable[[], bool] = lambda: True,
+    ) -> None:
+        if plan.coded and code is None:
+            raise ValueError("code: expected a decoder for a coded plan, got None")
+        self.plan = plan
+        self._register = Register()
+        self._code = code
+        self._grant = grant
+        self._ids = count()
+        self._assembler = Assembler(plan.k, plan.fill_timeout_s, self._next_id)
+        self._batchers = {lane: Batcher(batch_size, batch_wait_s, lane) for lane in (PROTECTED, BARE)}
+
+    def _next_id(self) -> GroupId:
+        return GroupId(next(self._ids))
+
+    @property
+    def open_queries(self) -> int:
+        """Queries submitted and not resolved."""
+        return len(self._register.places)
+
+    @property
+    def open_groups(self) -> int:
+        """Groups not forgotten: with waiting queries or with calls still outstanding."""
+        return len(self._register.groups)
+
+    @singledispatchmethod
+    def handle(self, event: Event) -> list[Action]:
+        """Return the actions that answer an event. Raises IllegalEvent and changes nothing."""
+        raise IllegalEvent(f"not an event: {event!r}")
+
+    # -- queries arrive ----------------------------------------------------------------------
+
+    @handle.register
+    def _(self, event: ev.Submit) -> list[Action]:
+        if event.query in self._register.places:
+            raise IllegalEvent(f"query {event.query}: submitted twice")
+        self._register.places[event.query] = None
+        actions: list[Action] = [StartTimer(Timer(TimerKind.DEADLINE, event.query), event.deadline)]
+        lane = PROTECTED if event.protected and self.plan.coded else BARE
+        batch, timers = self._batchers[lane].add(event.query, event.now)
+        actions += timers
+        return actions if batch is None else actions + self._place(batch, lane, event.now)
+
+    def _place(self, batch: tuple[QueryId, ...], lane: int, now: float) -> list[Action]:
+        if lane == PROTECTED:
+            group, actions = self._assembler.place(now)
+        else:
+            group, actions = Group(self._next_id(), k=1, protect=False, opened=now), []
+        self._register.groups[group.id] = group
+        slot = len(group.slots)
+        actions.append(group.join(batch, now))
+        for query in batch:
+            self._register.places[query] = (group.id, slot)
+        return actions + self._seal(group, now) if group.full else actions
+
+    def _seal(self, group: Group, now: float) -> list[Action]:
+        """Take no more batches, and protect those that still wait."""
+        actions = self._assembler.close() if group is self._assembler.open else []
+        protect = group.protect and not group.resolved and self._grant()
+        group.step(Step.SEALED_PROTECTED if protect else Step.SEALED_BARE)
+        if group.protect:
+            actions.append(Sealed(group.id, len(group.slots), now - group.opened, not group.full, protect))
+        if protect:
+            group.encoding = True
+            actions.append(Encode(group.id, tuple(range(len(group.slots)))))
+        return actions + self._after(group)
+
+    @handle.register
+    def _(self, event: ev.Flush) -> list[Action]:
+        actions: list[Action] = []
+        for batcher in self._batchers.values():
+            batch = batcher.take()
+            if batch is not None:
+                actions += [CancelTimer(batcher.timer), *self._place(batch, batcher.lane, event.now)]
+        if self._assembler.open is not None:
+            actions += self._seal(self._assembler.open, event.now)
+        return actions
+
+    # -- pools answer ------------------------------------------------------------------------
+
+    @handle.register
+    def _(self, event: ev.Answered) -> list[Action]:
+        group, call = self._register.call(event.call)
+        call.step(CallStep.ANSWER)
+        actions: list[Action] = []
+        if not event.call.parity:
+            slot = group.slots[event.call.place]
+            if slot.decoding is Decoding.USED:
+                actions.append(Compare(group.id, event.call.place))
+            actions += group.resolve(event.call.place, Outcome.ORIGINAL)
+        return actions + self._progress(group, event.now)
+
+    @handle.register
+    def _(self, event: ev.CallFailed) -> list[Action]:
+        group, call = self._register.call(event.call)
+        wanted = call.state is CallState.OUTSTANDING
+        call.step(CallStep.FAILURE)
+        actions: list[Action] = []
+        if not event.call.parity:
+            slot = group.slots[event.call.place]
+            slot.error = event.error
+            retry = event.crashed and wanted and event.call.attempt < self.plan.crash_retries
+            if retry and slot.waiting:
+                actions.append(group.resend(slot, event.now))
+        return actions + self._progress(group, event.now)
+
+    @handle.register
+    def _(self, event: ev.Withdrawn) -> list[Action]:
+        group, call = self._register.call(event.call)
+        call.step(CallStep.REMOVED)
+        return self._after(group)
+
+    # -- coding ------------------------------------------------------------------------------
+
+    @handle.register
+    def _(self, event: ev.Encoded) -> list[Action]:
+        group = self._register.encoding(event.group)
+        wanted = group.phase is Phase.ENCODING
+        group.step(Step.PARITY_SENT)
+        group.encoding = False
+        return [*(group.send_parities(self.plan.r) if wanted else []), *self._after(group)]
+
+    @handle.register
+    def _(self, event: ev.EncodeFailed) -> list[Action]:
+        group = self._register.encoding(event.group)
+        group.step(Step.ENCODE_FAILED)
+        group.encoding = False
+        return self._after(group)
+
+    @handle.register
+    def _(self, event: ev.Reconstructed) -> list[Action]:
+        group = self._register.decoding(event.group, event.slots)
+        actions: list[Action] = []
+        for index in event.slots:
+            slot = group.slots[index]
+            slot.decoding = Decoding.USED if slot.waiting else Decoding.IDLE
+            lateness = max(0.0, event.now - slot.dispatched - self.plan.hold_off_s)
+            actions += group.resolve(index, Outcome.RECONSTRUCTED, lateness_s=lateness)
+        return actions + self._progress(group, event.now)
+
+    @handle.register
+    def _(self, event: ev.ReconstructFailed) -> list[Action]:
+        group = self._register.decoding(event.group, event.slots)
+        for index in event.slots:
+            group.slots[index].decoding = Decoding.BROKEN
+        return self._progress(group, event.now)
+
+    def _progress(self, group: Group, now: float) -> list[Action]:
+        """Decode what can be decoded and whose hold-off has passed; then clear up."""
+        actions: list[Action] = []
+        if self._code is not None and group.parities:
+            possible = self._code.recoverable(group.present, group.answered(), group.parity_rows())
+            ready: list[int] = []
+            for index in sorted(possible):
+                slot = group.slots[index]
+                if not slot.waiting or slot.decoding is not Decoding.IDLE:
+                    continue
+                # A slot whose call has failed for good has nothing to hold off for.
+                at = slot.dispatched + self.plan.hold_off_s if slot.call.in_flight else now
+                if now >= at:
+                    slot.decoding = Decoding.PENDING
+                    ready.append(index)
+                elif not slot.hold_off_started:
+                    slot.hold_off_started = True
+                    actions.append(StartTimer(Timer(TimerKind.HOLD_OFF, group.id, index), at))
+            if ready:
+                actions.append(Reconstruct(group.id, tuple(ready)))
+        return actions + self._after(group)
+
+    def _after(self, group: Group) -> list[Action]:
+        """Give up what is hopeless, settle, and let go of the group when nothing is left of it."""
+        actions = give_up(group, self._code, self.plan.r, self.plan.has_default) + settle(group)
+        self._register.prune(group)
+        if group.phase is Phase.FORGOTTEN:
+            actions += [
+                CancelTimer(Timer(TimerKind.HOLD_OFF, group.id, index))
+                for index, slot in enumerate(group.slots)
+                if slot.hold_off_started
+            ]
+        return actions
+
+    # -- time passes, clients leave ------------------------------------------------------------
+
+    @handle.register
+    def _(self, event: ev.TimerFired) -> list[Action]:
+        kind, subject, _ = event.timer
+        if kind is TimerKind.DEADLINE:
+            return self._leave(QueryId(subject), "deadline exceeded", event.now, timed_out=True)
+        if kind is TimerKind.BATCH:
+            batch = self._batchers[subject].take()
+            return [] if batch is None else self._place(batch, subject, event.now)
+        group = self._register.groups.get(GroupId(subject))
+        if group is None:
+            return []
+        if kind is TimerKind.FILL:
+            return self._seal(group, event.now) if group.phase is Phase.FILLING else []
+        # The driver's clock may read a hair before the time it was asked for; the timer fires once.
+        due = group.slots[event.timer.slot].dispatched + self.plan.hold_off_s
+        return self._progress(group, max(event.now, due))
+
+    @handle.register
+    def _(self, event: ev.Cancelled) -> list[Action]:
+        return self._leave(event.query, "cancelled", event.now, timed_out=False)
+
+    def _leave(self, query: QueryId, why: str, now: float, *, timed_out: bool) -> list[Action]:
+        """A query stops waiting: its time is up or its client is gone."""
+        if query not in self._register.places:
+            return []
+        place = self._register.places[query]
+        if place is None:
+            if not timed_out:
+                return self._abandon(query)
+            # Still in a batch that is being collected: send the batch, then answer its late member.
+            lane = next(b.lane for b in self._batchers.values() if query in b.pending)
+            batch = self._batchers[lane].take()
+            assert batch is not None
+            sent = self._place(batch, lane, now)
+            return [
+                CancelTimer(self._batchers[lane].timer),
+                *sent,
+                *self._leave(query, why, now, timed_out=True),
+            ]
+        group = self._register.groups[place[0]]
+        default = timed_out and self.plan.has_default
+        outcome = Outcome.DEFAULT if default else Outcome.FAILED
+        actions = group.resolve(
+            place[1], outcome, only=query, error=None if default else why, timed_out=timed_out
+        )
+        return actions + self._after(group)
+
+    def _abandon(self, query: QueryId) -> list[Action]:
+        del self._register.places[query]
+        actions: list[Action] = [Abandon(query), CancelTimer(Timer(TimerKind.DEADLINE, query))]
+        for batcher in self._batchers.values():
+            if batcher.drop(query) and not batcher.pending:
+                actions.append(CancelTimer(batcher.timer))
+        return actions
