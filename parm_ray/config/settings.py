@@ -45,6 +45,8 @@ class PoolSettings(_Strict):
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
     resources: dict[str, float] = Field(default_factory=dict)
     max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
+    health_check_period_s: Annotated[float, Field(gt=0)] = 2.0
+    health_check_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     emulate: EmulateSettings = EmulateSettings()
 
 
@@ -121,7 +123,9 @@ class Settings(_Strict):
                 f"parity: expected {self.plan.r} pool(s), one per parity row (plan.r), got {len(self.parity)}"
             )
         if not coded and self.parity:
-            raise ValueError(f"parity: expected no pool for plan.kind {self.plan.kind}, got {len(self.parity)}")
+            raise ValueError(
+                f"parity: expected no pool for plan.kind {self.plan.kind}, got {len(self.parity)}"
+            )
         if self.plan.kind == "default" and self.default_answer is None:
             raise ValueError('default_answer: expected "uniform" or a vector for plan.kind default, got none')
         return self

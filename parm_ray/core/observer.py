@@ -22,9 +22,6 @@ class Observer(Protocol):
     def compared(self, agreed: int, total: int) -> None:
         """A late original arrived: `agreed` of `total` reconstructed answers had the same top class."""
 
-    def queue_changed(self, pool: str, queued: int, busy: int, slots: int) -> None:
-        """A pool's FIFO or its busy slots changed."""
-
 
 class NullObserver:
     """Ignores everything."""
@@ -36,5 +33,3 @@ class NullObserver:
     def coded(self, stage: str, seconds: float) -> None: ...
 
     def compared(self, agreed: int, total: int) -> None: ...
-
-    def queue_changed(self, pool: str, queued: int, busy: int, slots: int) -> None: ...

@@ -1,1 +1,1 @@
-"""."""
+"""Artefacts and the predictors they become."""

@@ -1,1 +1,1 @@
-"""."""
+"""Thin Ray shells: the application builder, the deployments, the protocol."""

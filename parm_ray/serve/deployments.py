@@ -1,0 +1,47 @@
+"""The replicas: a deployed model or a parity model behind one worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from ray import serve
+
+from parm_ray.config import PoolSettings
+from parm_ray.models.loading import load_predictor
+from parm_ray.serve.emulate import emulated
+
+
+class ModelReplica:
+    """Loads an artefact, warms it up, then answers batches one at a time.
+
+    Forward passes run on a thread of their own, so health checks are answered while a batch runs.
+    """
+
+    def __init__(self, settings: PoolSettings) -> None:
+        # One thread: a replica is one accelerator. A second call waits here, not on the event loop.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="forward")
+        name = serve.get_replica_context().replica_id.unique_id
+        loaded = self._worker.submit(load_predictor, settings.artifact, settings.device, settings.threads)
+        self._predictor = emulated(loaded.result()[1], settings.emulate, name)
+
+    async def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Map `[b, *input]` to `[b, *output]` (parity with slot heads: `[b, k, *output]`)."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._worker, self._predictor.predict, batch
+        )
+
+    def record_replica_metadata(self) -> dict[str, int]:
+        """What the dashboard and experiments can see of a replica."""
+        return {"pid": os.getpid()}
+
+
+class DeployedModel(ModelReplica):
+    """A replica of the deployed model."""
+
+
+class ParityModel(ModelReplica):
+    """A replica of one parity row's parity model."""

@@ -1,0 +1,267 @@
+"""The served driver: carries out the group machine's actions on real pools, in real time.
+
+Everything runs on one event loop. Events that come up while actions are carried out wait their
+turn, so the machine is never re-entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import singledispatchmethod
+from itertools import count
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parm_ray.codes import Code
+from parm_ray.core import (
+    Clock,
+    DeadlineExceeded,
+    ModelFailed,
+    Observer,
+    Outcome,
+    Overloaded,
+    QueryId,
+    QueryRecord,
+)
+from parm_ray.groups import GroupMachine
+from parm_ray.groups import actions as act
+from parm_ray.groups import events as ev
+from parm_ray.serve.coding import Coding
+from parm_ray.serve.payloads import Payloads
+from parm_ray.serve.pool import Ended, Pool
+from parm_ray.serve.prediction import Prediction
+from parm_ray.serve.trace import GroupTrace
+
+Array = NDArray[np.generic]
+
+
+class Waiting:
+    """One query that waits for its answer."""
+
+    __slots__ = ("array", "future", "submitted")
+
+    def __init__(self, array: Array, future: asyncio.Future[Prediction], submitted: float) -> None:
+        self.array: Array | None = array
+        self.future = future
+        self.submitted = submitted
+
+
+class Driver:
+    """Owns the machine, the arrays, the timers and the futures of one ingress.
+
+    pools: the deployed pool under -1 and parity row l's pool under l. fill: what an absent slot
+    contributes to an encoding. default: the default answer, `[*output]`, or None.
+    """
+
+    def __init__(
+        self,
+        machine: GroupMachine,
+        code: Code | None,
+        *,
+        observer: Observer,
+        clock: Clock,
+        max_queued: int,
+        fill: ArrayLike | None = None,
+        default: Array | None = None,
+        trace: GroupTrace | None = None,
+    ) -> None:
+        self.machine = machine
+        self.payloads = Payloads()
+        self.pools: dict[int, Pool] = {}
+        self._coding = Coding(code, self.payloads, self.feed, observer, clock, fill)
+        self._observer = observer
+        self._clock = clock
+        self._max_queued = max_queued
+        self._default = default
+        self.trace = trace
+        self._ids = count()
+        self._waiting: dict[QueryId, Waiting] = {}
+        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._events: deque[ev.Event] = deque()
+        self._feeding = False
+
+    # -- queries -----------------------------------------------------------------------------
+
+    def admit(self, queries: int, deadline_s: float) -> None:
+        """Refuse what cannot be served. Raises Overloaded (queue full) or DeadlineExceeded."""
+        if deadline_s <= 0:
+            raise DeadlineExceeded("the deadline had already passed when the query arrived")
+        pool = self.pools[-1]
+        room = self._max_queued - pool.queue.queued
+        if queries > max(room, 0):
+            raise Overloaded(
+                f"{pool.queue.queued} batches wait, at most {self._max_queued} may", pool.wait_s()
+            )
+
+    def submit(self, array: Array, deadline_s: float, *, protected: bool = True) -> asyncio.Future[Prediction]:
+        """Submit one query `[*input]`; the future ends by the deadline (seconds from now).
+
+        The future raises DeadlineExceeded or ModelFailed; cancelling it withdraws the query.
+        """
+        loop = asyncio.get_running_loop()
+        query, now = QueryId(next(self._ids)), self._clock()
+        future: asyncio.Future[Prediction] = loop.create_future()
+        self._waiting[query] = Waiting(array, future, now)
+        future.add_done_callback(lambda f: self.feed(ev.Cancelled(query, self._clock())) if f.cancelled() else None)
+        self.feed(ev.Submit(query, now, now + deadline_s, protected))
+        return future
+
+    @property
+    def open_queries(self) -> int:
+        """Futures that have not ended."""
+        return len(self._waiting)
+
+    @property
+    def open_timers(self) -> int:
+        """Timers that run."""
+        return len(self._timers)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every pool, data and parity, has a replica."""
+        return all(pool.queue.replicas > 0 for pool in self.pools.values())
+
+    def flush(self) -> None:
+        """Close open batches and groups now."""
+        self.feed(ev.Flush(self._clock()))
+
+    # -- events and actions --------------------------------------------------------------------
+
+    def feed(self, event: ev.Event) -> None:
+        """Hand an event to the machine and carry out its actions."""
+        self._events.append(event)
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._events:
+                event = self._events.popleft()
+                self._note(event)
+                for action in self.machine.handle(event):
+                    self._note(action)
+                    self._do(action)
+        finally:
+            self._feeding = False
+
+    def _note(self, item: ev.Event | act.Action) -> None:
+        if self.trace is not None:
+            self.trace.note(item, self._clock())
+
+    def ended(self, ended: Ended) -> None:
+        """A pool call has ended."""
+        call, now = ended.call, self._clock()
+        if ended.outputs is None:
+            self.feed(ev.CallFailed(call, now, ended.error, ended.crashed))
+        else:
+            self.payloads.answer(call, ended.outputs)
+            self.feed(ev.Answered(call, now))
+
+    @singledispatchmethod
+    def _do(self, action: act.Action) -> None:
+        raise TypeError(f"no driver for {action!r}")
+
+    @_do.register
+    def _(self, action: act.Dispatch) -> None:
+        queries: list[Array] | None = None
+        if action.call.attempt == 0:
+            queries = []
+            for query in action.queries:
+                waiting = self._waiting[query]
+                assert waiting.array is not None
+                queries.append(waiting.array)
+                waiting.array = None
+        self.pools[-1].push(action.call, self.payloads.batch(action.call, queries))
+
+    @_do.register
+    def _(self, action: act.DispatchParity) -> None:
+        parity = self.payloads.groups[action.call.group].parity_inputs[action.call.place]
+        self.pools[action.call.place].push(action.call, parity)
+
+    @_do.register
+    def _(self, action: act.Encode) -> None:
+        self._coding.encode(action.group)
+
+    @_do.register
+    def _(self, action: act.Reconstruct) -> None:
+        self._coding.reconstruct(action.group, action.slots)
+
+    @_do.register
+    def _(self, action: act.Resolve) -> None:
+        waiting = self._waiting.pop(action.query)
+        now = self._clock()
+        self._observer.resolved(
+            QueryRecord(
+                action.query,
+                waiting.submitted,
+                now,
+                action.outcome,
+                action.group,
+                action.slot,
+                action.lateness_s,
+                action.attempts,
+                action.error,
+            )
+        )
+        if waiting.future.done():
+            return
+        if action.outcome is Outcome.FAILED:
+            failure = DeadlineExceeded if action.timed_out else ModelFailed
+            waiting.future.set_exception(failure(action.error))
+            return
+        waiting.future.set_result(
+            Prediction(
+                self._output(action), action.outcome, action.group, action.slot, action.lateness_s * 1e3
+            )
+        )
+
+    def _output(self, action: act.Resolve) -> Array:
+        if action.outcome is Outcome.DEFAULT:
+            assert self._default is not None
+            return self._default
+        arrays = self.payloads.groups[action.group]
+        source = arrays.outputs if action.outcome is Outcome.ORIGINAL else arrays.reconstructed
+        return source[action.slot][action.row]
+
+    @_do.register
+    def _(self, action: act.Abandon) -> None:
+        del self._waiting[action.query]
+
+    @_do.register
+    def _(self, action: act.Compare) -> None:
+        self._observer.compared(*self.payloads.agreement(action.group, action.slot))
+
+    @_do.register
+    def _(self, action: act.Withdraw) -> None:
+        pool = self.pools[action.call.place if action.call.parity else -1]
+        if pool.withdraw(action.call):
+            self.feed(ev.Withdrawn(action.call, self._clock()))
+
+    @_do.register
+    def _(self, action: act.Sealed) -> None:
+        self._observer.group_sealed(action.filled, action.wait_s, action.early)
+
+    @_do.register
+    def _(self, action: act.DropInputs) -> None:
+        self.payloads.groups[action.group].drop_inputs()
+
+    @_do.register
+    def _(self, action: act.Forget) -> None:
+        self.payloads.forget(action.group)
+
+    @_do.register
+    def _(self, action: act.StartTimer) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers[action.timer] = loop.call_later(
+            max(0.0, action.at - self._clock()), self._fire, action.timer
+        )
+
+    @_do.register
+    def _(self, action: act.CancelTimer) -> None:
+        if (handle := self._timers.pop(action.timer, None)) is not None:
+            handle.cancel()
+
+    def _fire(self, timer: ev.Timer) -> None:
+        del self._timers[timer]
+        self.feed(ev.TimerFired(timer, self._clock()))

@@ -1,0 +1,169 @@
+"""The ingress deployment: the Open Inference Protocol and the handle methods, both thin.
+
+Requests are parsed and answers written by `protocol`; what is answered comes from `driver`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from numpy.typing import ArrayLike, NDArray
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+import parm_ray
+from parm_ray.config import Settings
+from parm_ray.core import ParmError, UnknownModel, monotonic
+from parm_ray.models.loading import build_code
+from parm_ray.models.manifest import Manifest
+from parm_ray.serve import protocol, schemas
+from parm_ray.serve.assembly import assemble
+from parm_ray.serve.body import read_body
+from parm_ray.serve.http_errors import status_of
+from parm_ray.serve.intake import check_deadline, check_queries, check_query
+from parm_ray.serve.metrics import ServeObserver
+from parm_ray.serve.prediction import Prediction
+from parm_ray.serve.stats import IngressStats
+
+api = FastAPI(
+    title="parm_ray",
+    version=parm_ray.__version__,
+    description="Open Inference Protocol v2 with parity-model redundancy.",
+)
+
+
+@api.exception_handler(ParmError)
+async def _refuse(_: Request, error: ParmError) -> JSONResponse:
+    status, headers = status_of(error)
+    return JSONResponse(protocol.error_body(str(error)), status, headers)
+
+
+@serve.ingress(api)
+class Ingress:
+    """Answers queries over HTTP and by handle, from one driver on this replica's event loop."""
+
+    async def __init__(
+        self, settings: Settings, manifest: Manifest, deployed: DeploymentHandle, *parities: DeploymentHandle
+    ) -> None:
+        self._settings = settings
+        self._manifest = manifest
+        self._name = settings.name or manifest.name
+        plan = settings.plan
+        coded = plan.kind == "coded"
+        code = build_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input) if coded else None
+        observer = ServeObserver(self._name, plan.k if coded else 1)
+        self._driver = assemble(settings, manifest, code, deployed, parities, observer, monotonic)
+        self._stats = IngressStats(self._driver, observer, monotonic)
+        self._limits = protocol.Limits(**settings.limits.model_dump())
+        self._reporting = asyncio.get_running_loop().create_task(self._stats.report_forever(1.0))
+
+    # -- by handle -----------------------------------------------------------------------------
+
+    async def infer(
+        self, query: ArrayLike | bytes, deadline_ms: float | None = None, redundancy: bool = True
+    ) -> Prediction:
+        """Answer one query `[*input]` of the model's dtype, or one JPEG/PNG file for an image model.
+
+        deadline_ms: milliseconds from now; None = the server's. redundancy=False opts out.
+        Raises InvalidInput, Overloaded, DeadlineExceeded or ModelFailed.
+        """
+        queries = check_query(query, self._manifest.input, self._limits)
+        return (await self._answer(queries, deadline_ms, redundancy))[0]
+
+    async def infer_batch(
+        self, queries: ArrayLike, deadline_ms: float | None = None, redundancy: bool = True
+    ) -> list[Prediction]:
+        """Answer n queries `[n, *input]`; each may be grouped, reconstructed, defaulted on its own."""
+        checked = check_queries(queries, self._manifest.input, self._limits)
+        return await self._answer(checked, deadline_ms, redundancy)
+
+    async def _answer(
+        self, queries: NDArray[np.generic], deadline_ms: float | None, redundancy: bool
+    ) -> list[Prediction]:
+        if deadline_ms is None:
+            deadline_ms = self._settings.deadline_ms
+        deadline_s = check_deadline(deadline_ms)
+        self._driver.admit(len(queries), deadline_s)
+        futures = [self._driver.submit(q, deadline_s, protected=redundancy) for q in queries]
+        try:
+            return list(await asyncio.gather(*futures))
+        finally:
+            # One failed, or the client has gone: nobody waits for the rest.
+            for future in futures:
+                future.cancel()
+
+    def stats(self) -> dict[str, Any]:
+        """Counters and queue state of this ingress replica."""
+        return self._stats.page()
+
+    # -- by HTTP -------------------------------------------------------------------------------
+
+    @api.post("/v2/models/{model}/infer", openapi_extra=schemas.INFER, responses=schemas.ERRORS)
+    @api.post(
+        "/v2/models/{model}/versions/{version}/infer", openapi_extra=schemas.INFER, responses=schemas.ERRORS
+    )
+    async def http_infer(self, request: Request, model: str, version: str | None = None) -> Response:
+        """Answer the queries of an Open Inference Protocol request, JSON or binary."""
+        self._check_model(model, version)
+        body = await read_body(request, self._limits.max_body_bytes)
+        parsed = protocol.parse_infer_request(body, request.headers, self._manifest, self._limits)
+        predictions = await self._answer(parsed.queries, parsed.deadline_ms, parsed.redundancy)
+        content, headers = protocol.build_infer_response(parsed, self._name, self._manifest, predictions)
+        return Response(content, headers=headers)
+
+    @api.get("/v2", response_model=schemas.ServerMetadata)
+    async def http_server(self) -> dict[str, Any]:
+        """Server metadata."""
+        return protocol.server_metadata("parm_ray", parm_ray.__version__)
+
+    @api.get("/v2/health/live")
+    async def http_live(self) -> dict[str, bool]:
+        """Whether this process answers."""
+        return {"live": True}
+
+    @api.get("/v2/health/ready")
+    async def http_ready(self, response: Response) -> dict[str, bool]:
+        """Whether data and parity replicas run; 503 while they do not."""
+        ready = self._driver.ready
+        response.status_code = 200 if ready else 503
+        return {"ready": ready}
+
+    @api.get("/v2/models/{model}", response_model=schemas.ModelMetadata)
+    @api.get("/v2/models/{model}/versions/{version}", response_model=schemas.ModelMetadata)
+    async def http_model(self, model: str, version: str | None = None) -> dict[str, Any]:
+        """Model metadata: names, datatypes and shapes (-1 = any number of queries)."""
+        self._check_model(model, version)
+        return protocol.model_metadata(self._name, self._manifest)
+
+    @api.get("/v2/models/{model}/ready")
+    @api.get("/v2/models/{model}/versions/{version}/ready")
+    async def http_model_ready(
+        self, model: str, response: Response, version: str | None = None
+    ) -> dict[str, str | bool]:
+        """Whether the model can answer; 503 while it cannot."""
+        self._check_model(model, version)
+        response.status_code = 200 if self._driver.ready else 503
+        return {"name": self._name, "ready": self._driver.ready}
+
+    @api.get("/v2/models/{model}/stats")
+    async def http_stats(self, model: str) -> dict[str, Any]:
+        """Counters and queue state of the ingress replica that answers."""
+        self._check_model(model, None)
+        return self._stats.page()
+
+    @api.get("/v2/models/{model}/groups")
+    async def http_groups(self, model: str) -> Sequence[dict[str, Any]]:
+        """Timelines of recent groups, when `ingress.trace_groups` is set."""
+        self._check_model(model, None)
+        return [] if self._driver.trace is None else self._driver.trace.timelines()
+
+    def _check_model(self, model: str, version: str | None) -> None:
+        if model != self._name:
+            raise UnknownModel(f"model: expected {self._name!r}, got {model!r}")
+        if version is not None and version != self._manifest.version:
+            raise UnknownModel(f"version: expected {self._manifest.version!r}, got {version!r}")

@@ -1,0 +1,125 @@
+"""One pool at work: starts queued calls on free replicas and reports how each ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parm_ray.core import CallId, Clock, GroupId
+from parm_ray.routing import PoolQueue
+from parm_ray.serve.transport import ReplicaGone, Transport
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended: `outputs`, or `error` and whether the replica died."""
+
+    call: CallId
+    outputs: Array | None = None
+    error: str = ""
+    crashed: bool = False
+
+
+class Pool:
+    """FIFO and replicas of one deployment.
+
+    on_end: called on the loop once per started call. other_nodes: nodes where members of a group
+    run in the other pools, asked when a call is placed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        queue: PoolQueue[CallId],
+        transport: Transport,
+        on_end: Callable[[Ended], None],
+        clock: Clock,
+        other_nodes: Callable[[GroupId], set[str]] = lambda group: set(),
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self.calls = 0
+        self.service_s = 0.05
+        self._busy_s = 0.0
+        self._since: dict[CallId, float] = {}
+        self._payloads: dict[CallId, Array] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transport = transport
+        self._on_end = on_end
+        self._clock = clock
+        self._other_nodes = other_nodes
+
+    def push(self, call: CallId, payload: Array) -> None:
+        """Queue a call and start what can start."""
+        self._payloads[call] = payload
+        self.queue.push(call, call.group)
+        self.pump()
+
+    def withdraw(self, call: CallId) -> bool:
+        """Remove a call that has not started; whether it was there."""
+        found = self.queue.withdraw(call)
+        if found:
+            del self._payloads[call]
+        return found
+
+    def set_replicas(self, nodes: Mapping[str, str]) -> None:
+        """Take over the list of replicas (id -> node) and start what can start."""
+        self.queue.set_replicas(nodes)
+        self.pump()
+
+    def pump(self) -> None:
+        """Start calls while a replica is free."""
+        while (call := self.queue.next_call) is not None:
+            placed = self.queue.start(self._clock(), self._other_nodes(call.group))
+            if placed is None:
+                return
+            self._since[placed.call] = self._clock()
+            batch = self._payloads.pop(placed.call)
+            # A context that belongs to no request: Serve gives the call an id of its own, and a
+            # client that disconnects cannot cancel work that its neighbours share.
+            loop = asyncio.get_running_loop()
+            task = contextvars.Context().run(loop.create_task, self._run(placed.call, placed.replica, batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, call: CallId, replica: str, batch: Array) -> None:
+        crashed = False
+        try:
+            ended = Ended(call, await self._transport.call(replica, batch))
+        except ReplicaGone as error:
+            crashed = True
+            ended = Ended(call, error=f"replica {replica} is gone ({error})", crashed=True)
+        except Exception as error:
+            ended = Ended(call, error=f"{type(error).__name__}: {error}")
+        spent = self._clock() - self._since.pop(call)
+        self._busy_s += spent
+        self.calls += 1
+        if ended.outputs is not None:
+            self.service_s += 0.05 * (spent - self.service_s)
+        self.queue.finish(call, replica, crashed=crashed)
+        if crashed and (back_at := self.queue.suspend(replica, self._clock())) is not None:
+            asyncio.get_running_loop().call_later(back_at - self._clock() + 0.001, self.pump)
+        self._on_end(ended)
+        self.pump()
+
+    @property
+    def outstanding(self) -> int:
+        """Calls that were started and have not ended."""
+        return len(self._since)
+
+    @property
+    def busy_s(self) -> float:
+        """Slot-seconds used so far, running calls included."""
+        now = self._clock()
+        return self._busy_s + sum(now - since for since in self._since.values())
+
+    def wait_s(self) -> float:
+        """Rough seconds until a call queued now would start, from the mean service time."""
+        return self.service_s * (1 + self.queue.queued) / max(1, self.queue.replicas * self.queue.slots)

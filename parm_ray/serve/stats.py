@@ -1,0 +1,79 @@
+"""The stats page of an ingress: totals, queues, what is outstanding, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from parm_ray.core import Clock
+from parm_ray.serve.driver import Driver
+from parm_ray.serve.metrics import ServeObserver
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process in bytes (Linux; 0 elsewhere)."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+class IngressStats:
+    """Reads the driver and the observer; changes neither."""
+
+    def __init__(self, driver: Driver, observer: ServeObserver, clock: Clock) -> None:
+        self._driver = driver
+        self._observer = observer
+        self._clock = clock
+        self._last = {pool.name: (clock(), 0.0) for pool in driver.pools.values()}
+
+    def page(self) -> dict[str, Any]:
+        """A JSON-able snapshot. Times in seconds; `busy_s` counts slot-seconds used so far."""
+        driver, observer = self._driver, self._observer
+        return {
+            "outcomes": dict(observer.outcomes),
+            "errors": dict(observer.errors),
+            "groups": dict(observer.groups),
+            "agreement": {"agreed": observer.agreed, "total": observer.compared_total},
+            "groups_open": driver.machine.open_groups,
+            "queries_open": driver.machine.open_queries,
+            "futures_open": driver.open_queries,
+            "timers_open": driver.open_timers,
+            "calls_outstanding": sum(pool.outstanding for pool in driver.pools.values()),
+            "pools": {
+                pool.name: {
+                    "replicas": pool.queue.replicas,
+                    "slots": pool.queue.slots,
+                    "queued": pool.queue.queued,
+                    "busy": pool.queue.busy,
+                    "busy_s": pool.busy_s,
+                    "calls": pool.calls,
+                    "service_s": pool.service_s,
+                }
+                for pool in driver.pools.values()
+            },
+            "time_s": self._clock(),
+            "pid": os.getpid(),
+            "rss_bytes": resident_bytes(),
+        }
+
+    def report(self) -> None:
+        """Set the gauges from what happened since the last report."""
+        gauges: dict[str, tuple[int, float]] = {}
+        for pool in self._driver.pools.values():
+            now, busy = self._clock(), pool.busy_s
+            then, before = self._last[pool.name]
+            capacity = (now - then) * pool.queue.replicas * pool.queue.slots
+            gauges[pool.name] = (pool.queue.queued, (busy - before) / capacity if capacity > 0 else 0.0)
+            self._last[pool.name] = (now, busy)
+        self._observer.report(gauges)
+
+    async def report_forever(self, every_s: float) -> None:
+        """Report until cancelled."""
+        while True:
+            await asyncio.sleep(every_s)
+            self.report()
