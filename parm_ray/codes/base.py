@@ -10,12 +10,11 @@ that has no i-th row contributes the *fill* (an input that means "nothing", see 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 Batch = Array | None
 
 

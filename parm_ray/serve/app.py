@@ -26,10 +26,7 @@ def build(settings: Settings) -> Application:
     Raises ConfigError when an artefact is missing, or a parity model does not fit the plan or the
     deployed model.
     """
-    manifest = load_manifest(settings.model.artifact)
-    check_default(settings, manifest)
-    for row, pool in enumerate(settings.parity):
-        check_parity(settings, manifest, load_manifest(pool.artifact), row)
+    manifest = check_artifacts(settings)
     deployed = _pool(DeployedModel, DEPLOYED, settings.model, settings)
     parities = [
         _pool(ParityModel, PARITY if row == 0 else f"{PARITY}{row + 1}", pool, settings)
@@ -43,6 +40,15 @@ def build(settings: Settings) -> Application:
         graceful_shutdown_wait_loop_s=0.5,
     )
     return ingress.bind(settings, manifest, deployed, *parities)
+
+
+def check_artifacts(settings: Settings) -> Manifest:
+    """Read the artefacts' manifests and hold them against the settings; return the deployed model's."""
+    manifest = load_manifest(settings.model.artifact)
+    check_default(settings, manifest)
+    for row, pool in enumerate(settings.parity):
+        check_parity(settings, manifest, load_manifest(pool.artifact), row)
+    return manifest
 
 
 def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings) -> Application:
@@ -89,7 +95,9 @@ def check_parity(settings: Settings, deployed: Manifest, parity: Manifest, row: 
     wanted = {"encoder": plan.encoder, "decoder": plan.decoder, "k": plan.k, "r": plan.r, "row": row}
     for field, value in wanted.items():
         if getattr(code, field) != value:
-            raise ConfigError(f"{path}: code.{field}: expected {value!r} (plan), got {getattr(code, field)!r}")
+            raise ConfigError(
+                f"{path}: code.{field}: expected {value!r} (plan), got {getattr(code, field)!r}"
+            )
     for part in ("input", "output"):
         ours, theirs = getattr(deployed, part), getattr(parity, part)
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):

@@ -30,9 +30,7 @@ class ModelReplica:
 
     async def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
         """Map `[b, *input]` to `[b, *output]` (parity with slot heads: `[b, k, *output]`)."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._worker, self._predictor.predict, batch
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._predictor.predict, batch)
 
     def record_replica_metadata(self) -> dict[str, int]:
         """What the dashboard and experiments can see of a replica."""

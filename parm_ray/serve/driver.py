@@ -95,7 +95,9 @@ class Driver:
                 f"{pool.queue.queued} batches wait, at most {self._max_queued} may", pool.wait_s()
             )
 
-    def submit(self, array: Array, deadline_s: float, *, protected: bool = True) -> asyncio.Future[Prediction]:
+    def submit(
+        self, array: Array, deadline_s: float, *, protected: bool = True
+    ) -> asyncio.Future[Prediction]:
         """Submit one query `[*input]`; the future ends by the deadline (seconds from now).
 
         The future raises DeadlineExceeded or ModelFailed; cancelling it withdraws the query.
@@ -104,7 +106,9 @@ class Driver:
         query, now = QueryId(next(self._ids)), self._clock()
         future: asyncio.Future[Prediction] = loop.create_future()
         self._waiting[query] = Waiting(array, future, now)
-        future.add_done_callback(lambda f: self.feed(ev.Cancelled(query, self._clock())) if f.cancelled() else None)
+        future.add_done_callback(
+            lambda f: self.feed(ev.Cancelled(query, self._clock())) if f.cancelled() else None
+        )
         self.feed(ev.Submit(query, now, now + deadline_s, protected))
         return future
 

@@ -1,0 +1,86 @@
+"""The `parm-ray` command: look at codes and check configurations."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from parm_ray.codes import list_codes
+from parm_ray.config import Settings
+from parm_ray.config.loading import load_settings
+from parm_ray.core import ParmError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
+
+
+def _print(data: Any, as_json: bool, table: Table) -> None:
+    if as_json:
+        print(json.dumps(data, indent=2))
+    else:
+        Console().print(table)
+
+
+def _fail(error: Exception) -> None:
+    print(f"error: {error}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+@app.command()
+def codes(as_json: AsJson = False) -> None:
+    """List encoders and decoders by name, and which go together."""
+    rows = list_codes()
+    table = Table("encoder", "decoder", "k", "r", "what it is")
+    for row in rows:
+        table.add_row(*(str(row[c]) for c in ("encoder", "decoder", "k", "r", "what")))
+    _print(rows, as_json, table)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Serve YAML files")],
+    artifacts: Annotated[bool, typer.Option(help="also read the artefacts they name")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Check Serve YAML files: keys, values, and that the artefacts fit the plan."""
+    rows: list[dict[str, Any]] = []
+    try:
+        for file in files:
+            for name, settings in load_settings(file).items():
+                if artifacts:
+                    from parm_ray.serve.app import check_artifacts
+
+                    check_artifacts(settings)
+                rows.append({"file": str(file), "application": name, **_summary(settings)})
+    except ParmError as error:
+        _fail(error)
+    table = Table("file", "application", "plan", "deployed", "parity")
+    for row in rows:
+        table.add_row(*(str(row[c]) for c in ("file", "application", "plan", "deployed", "parity")))
+    _print(rows, as_json, table)
+
+
+def _summary(settings: Settings) -> dict[str, Any]:
+    plan = settings.plan
+    coded = f"{plan.encoder}/{plan.decoder} k={plan.k} r={plan.r}"
+    return {
+        "plan": coded if plan.kind == "coded" else plan.kind,
+        "deployed": settings.model.replicas,
+        "parity": sum(pool.replicas for pool in settings.parity),
+    }
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the application's `args`."""
+    print(json.dumps(Settings.model_json_schema(), indent=2))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,70 @@
+"""What all codes ask of their slots, and the alignment of unequal batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parm_ray.core import InvalidInput
+
+Array = NDArray[Any]
+Batch = Array | None
+
+
+def check_count(field: str, value: object, low: int, high: int) -> int:
+    """Return `value` as an int of low..high. Raises InvalidInput naming `field`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+        raise InvalidInput(field, f"a whole number, {low} to {high}", repr(value))
+    return int(value)
+
+
+def check_slots(slots: Sequence[Batch], k: int) -> tuple[list[Batch], Array]:
+    """Return the slots and the longest batch. Raises InvalidInput naming `slots` or `slots[i]`."""
+    if len(slots) != k:
+        raise InvalidInput("slots", f"{k} entries", len(slots))
+    longest: Array | None = None
+    for i, batch in enumerate(slots):
+        if batch is None:
+            continue
+        if batch.ndim < 1 or len(batch) < 1:
+            raise InvalidInput(f"slots[{i}]", "a batch [b, ...] with b >= 1", f"shape {batch.shape}")
+        if longest is not None and (batch.shape[1:] != longest.shape[1:] or batch.dtype != longest.dtype):
+            expected = f"{longest.dtype} queries of shape {longest.shape[1:]} like the other slots"
+            raise InvalidInput(f"slots[{i}]", expected, f"{batch.dtype} {batch.shape[1:]}")
+        if longest is None or len(batch) > len(longest):
+            longest = batch
+    if longest is None:
+        raise InvalidInput("slots", "at least one batch", "only empty slots")
+    if longest.dtype.kind not in "uif":
+        raise InvalidInput("slots", "integer or float queries", str(longest.dtype))
+    return list(slots), longest
+
+
+def fill_row(fill: ArrayLike | None, like: Array) -> Array:
+    """Return the fill as one query of `like`'s per-query shape and dtype (a read-only view)."""
+    shape, dtype = like.shape[1:], like.dtype
+    values = np.asarray(0 if fill is None else fill)
+    if dtype.kind in "ui":
+        info = np.iinfo(dtype)
+        if values.size and not (np.min(values) >= info.min and np.max(values) <= info.max):
+            raise InvalidInput("fill", f"values of {dtype} ({info.min} to {info.max})", str(fill))
+        values = np.rint(values)
+    try:
+        return np.broadcast_to(values.astype(dtype), shape)
+    except ValueError:
+        raise InvalidInput("fill", f"something that broadcasts to {shape}", f"shape {values.shape}") from None
+
+
+def padded(batch: Batch, rows: int, fill: ArrayLike | None, like: Array) -> Array:
+    """Return the batch with `rows` rows, absent ones holding the fill; the batch itself if complete."""
+    have = 0 if batch is None else len(batch)
+    if batch is not None and have == rows:
+        return batch
+    out = np.empty((rows, *like.shape[1:]), like.dtype)
+    if batch is not None:
+        out[:have] = batch
+    out[have:] = fill_row(fill, like)
+    return out
