@@ -13,7 +13,9 @@ from parm_ray.models.manifest import InputSpec, Manifest, load_manifest
 from parm_ray.models.predictor import Predictor
 
 
-def load_predictor(directory: str | Path, device: str = "auto", threads: int = 1) -> tuple[Manifest, Predictor]:
+def load_predictor(
+    directory: str | Path, device: str = "auto", threads: int = 1
+) -> tuple[Manifest, Predictor]:
     """Read the manifest, build the predictor and run it once.
 
     device: "auto" (CUDA where there is one), "cpu" or "cuda". threads: CPU threads of one forward

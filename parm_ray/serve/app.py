@@ -1,6 +1,7 @@
 """The application builder that Serve YAML files name: `import_path: parm_ray.serve.app:build`."""
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: Serve reads the builder's annotation as it stands,
+# and hands over an unchecked dict when that is a string.
 
 import math
 

@@ -3,7 +3,8 @@
 Requests are parsed and answers written by `protocol`; what is answered comes from `driver`.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: Serve rebuilds the routes from the class, and FastAPI
+# then takes a parameter whose annotation is the string "Request" for a query parameter.
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from parm_ray.config import Settings
 from parm_ray.core import ParmError, UnknownModel, monotonic
 from parm_ray.models.loading import build_code
 from parm_ray.models.manifest import Manifest
-from parm_ray.serve import protocol, schemas
+from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
 from parm_ray.serve.http_errors import status_of
@@ -40,7 +41,7 @@ api = FastAPI(
 @api.exception_handler(ParmError)
 async def _refuse(_: Request, error: ParmError) -> JSONResponse:
     status, headers = status_of(error)
-    return JSONResponse(protocol.error_body(str(error)), status, headers)
+    return JSONResponse(responses.error_body(str(error)), status, headers)
 
 
 @serve.ingress(api)
@@ -103,9 +104,11 @@ class Ingress:
 
     # -- by HTTP -------------------------------------------------------------------------------
 
-    @api.post("/v2/models/{model}/infer", openapi_extra=schemas.INFER, responses=schemas.ERRORS)
+    @api.post("/v2/models/{model}/infer", openapi_extra=schemas.INFER, responses=schemas.RESPONSES)
     @api.post(
-        "/v2/models/{model}/versions/{version}/infer", openapi_extra=schemas.INFER, responses=schemas.ERRORS
+        "/v2/models/{model}/versions/{version}/infer",
+        openapi_extra=schemas.INFER,
+        responses=schemas.RESPONSES,
     )
     async def http_infer(self, request: Request, model: str, version: str | None = None) -> Response:
         """Answer the queries of an Open Inference Protocol request, JSON or binary."""
@@ -113,13 +116,13 @@ class Ingress:
         body = await read_body(request, self._limits.max_body_bytes)
         parsed = protocol.parse_infer_request(body, request.headers, self._manifest, self._limits)
         predictions = await self._answer(parsed.queries, parsed.deadline_ms, parsed.redundancy)
-        content, headers = protocol.build_infer_response(parsed, self._name, self._manifest, predictions)
+        content, headers = responses.build_infer_response(parsed, self._name, self._manifest, predictions)
         return Response(content, headers=headers)
 
     @api.get("/v2", response_model=schemas.ServerMetadata)
     async def http_server(self) -> dict[str, Any]:
         """Server metadata."""
-        return protocol.server_metadata("parm_ray", parm_ray.__version__)
+        return responses.server_metadata("parm_ray", parm_ray.__version__)
 
     @api.get("/v2/health/live")
     async def http_live(self) -> dict[str, bool]:
@@ -138,7 +141,7 @@ class Ingress:
     async def http_model(self, model: str, version: str | None = None) -> dict[str, Any]:
         """Model metadata: names, datatypes and shapes (-1 = any number of queries)."""
         self._check_model(model, version)
-        return protocol.model_metadata(self._name, self._manifest)
+        return responses.model_metadata(self._name, self._manifest)
 
     @api.get("/v2/models/{model}/ready")
     @api.get("/v2/models/{model}/versions/{version}/ready")

@@ -79,7 +79,7 @@ class ServeObserver:
         )
         for metric in vars(self).values():
             if isinstance(metric, metrics.Counter | metrics.Gauge | metrics.Histogram):
-                metric.set_default_tags(tags)
+                metric.set_default_tags(dict(tags))  # Serve adds its own tags in place
 
     def resolved(self, record: QueryRecord) -> None:
         """A query was answered, defaulted or failed."""
