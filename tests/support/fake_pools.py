@@ -84,9 +84,7 @@ def rig(
         batch_wait_s=30.0,
     )
     observer = Recorder()
-    driver = Driver(
-        machine, code, observer=observer, clock=loop.time, max_queued=max_queued, default=default
-    )
+    driver = Driver(machine, code, observer=observer, clock=loop.time, max_queued=max_queued, default=default)
     transports = {row: HeldTransport() for row in range(-1, r)}
     for row, transport in transports.items():
         queue: PoolQueue[CallId] = PoolQueue()
