@@ -5,7 +5,7 @@ from ray import serve
 from ray.serve import Application
 from starlette.requests import Request
 
-from parm_ray.core import ParmError
+from parm_ray.core import InvalidInput, ParmError
 
 
 @serve.deployment(ray_actor_options={"num_cpus": 0.1})
@@ -24,7 +24,7 @@ class Caller:
                 pixels.reshape(side, side, -1), redundancy=options.get("redundancy") != "off"
             )
         except ParmError as error:
-            return {"error": str(error), "kind": type(error).__name__}
+            return {"error": str(error), "invalid_input": isinstance(error, InvalidInput)}
         return {
             "output": prediction.output.tolist(),
             "outcome": prediction.outcome.value,

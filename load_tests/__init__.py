@@ -1,0 +1,1 @@
+"""Load tests: drive a running system over HTTP, record every query, report afterwards."""

@@ -1,0 +1,147 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+from parm_ray.core.errors import ConfigError
+from parm_ray.models.loading import load_predictor
+from parm_ray.models.manifest import load_manifest
+from parm_ray.models.torch_loader import build_net, load_torch, normaliser_of
+from train.base import answer
+from train.export import describe, export
+from train.parity import copy_matching
+from train.pipeline import QUERIES, Run
+from train.recipe import load_recipe
+from train.results import Row, table_of
+
+NAMES = [
+    "deployed",
+    "sum_subtract_k2",
+    "concat_slot_k2",
+    "weighted_subtract_k2_r2_row0",
+    "weighted_subtract_k2_r2_row1",
+]
+
+
+def test_tiny_reaches_its_floors(tiny: tuple[Path, list[Row]]) -> None:
+    out, rows = tiny
+    assert [row.model for row in rows] == NAMES
+    assert [Path(row.path) for row in rows] == [out / "digits" / name for name in NAMES]
+    assert not any(row.cached for row in rows)
+    assert rows[0].a_a >= 0.95
+    for row in rows[1:]:
+        assert row.a_d is not None
+        assert row.a_d >= 0.92, row
+        assert row.a_d_short is not None
+        assert row.a_d_short >= 0.90, row
+        assert row.a_o_10 == pytest.approx(0.9 * row.a_a + 0.1 * row.a_d)
+    both_lost = rows[-1].a_d_r_lost
+    assert both_lost is not None
+    assert both_lost >= 0.85
+    assert table_of(rows).row_count == len(rows)
+
+
+def test_a_second_run_trains_nothing(tiny: tuple[Path, list[Row]]) -> None:
+    out, rows = tiny
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    again = Run(load_recipe("tiny"), out, device="cpu").rows()
+    assert all(row.cached for row in again)
+    assert [(row.model, row.a_d) for row in again] == [(row.model, row.a_d) for row in rows]
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+
+
+def test_the_command_says_that_nothing_was_to_do(tiny: tuple[Path, list[Row]]) -> None:
+    import typer
+
+    from train.run import main
+
+    app = typer.Typer()
+    app.command()(main)
+    done = CliRunner().invoke(app, ["--recipe", "tiny", "--out", str(tiny[0]), "--json"])
+    assert done.exit_code == 0, done.output
+    assert "up to date" in done.stderr
+    printed = json.loads(done.stdout)
+    assert [row["model"] for row in printed] == NAMES
+    wanted = {"encoder", "decoder", "k", "a_a", "a_d", "a_d_by_slot", "agreement"}
+    assert wanted | {"a_o_1", "a_o_5", "a_o_10", "seconds"} <= printed[1].keys()
+    assert CliRunner().invoke(app, ["--recipe", "nothing"]).exit_code == 2
+
+
+def test_artefacts_load_as_the_server_loads_them(tiny: tuple[Path, list[Row]]) -> None:
+    root = tiny[0] / "digits"
+    queries = np.load(root / QUERIES)
+    manifest, deployed = load_predictor(root / "deployed", device="cpu", threads=torch.get_num_threads())
+    outputs = deployed.predict(queries["images"])
+    assert np.mean(outputs.argmax(1) == queries["labels"]) == pytest.approx(manifest.metrics["a_a"])
+    for name in NAMES[1:]:
+        parity, _ = load_predictor(root / name, device="cpu", threads=torch.get_num_threads())
+        assert parity.code is not None
+        assert parity.input == manifest.input
+        assert parity.output == manifest.output
+        assert parity.provenance["command"] == "pytest"
+        assert json.loads(parity.provenance["settings"])["encoder"] == parity.code.encoder
+
+
+def test_export_then_load_answers_as_in_memory(tiny: tuple[Path, list[Row]], tmp_path: Path) -> None:
+    recipe = load_recipe("tiny")
+    dataset = Run(recipe, tmp_path)._dataset
+    manifest = describe("m", dataset, recipe.deployed.net, None, {})
+    net = build_net(manifest.model).eval()
+    export(net, manifest, tmp_path / "m")
+    served = load_torch(load_manifest(tmp_path / "m"), tmp_path / "m", "cpu")
+    here = answer(net, normaliser_of(manifest, torch.device("cpu")), torch.from_numpy(dataset.test_images))
+    np.testing.assert_allclose(served.predict(dataset.test_images), here, atol=1e-5)
+
+
+def test_parities_of_other_deployed_weights_are_out_of_date(
+    tiny: tuple[Path, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_to_train(*args: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("train.pipeline.train_parity", asked_to_train)
+    shutil.copytree(tiny[0] / "digits", tmp_path / "digits")
+    run = Run(load_recipe("tiny"), tmp_path, device="cpu")
+    assert all(row.cached for row in run.rows())
+    weights = tmp_path / "digits" / "deployed" / "weights.safetensors"
+    save_file({name: 2 * tensor for name, tensor in load_file(weights).items()}, weights)
+    with pytest.raises(TimeoutError):
+        run.rows()
+
+
+def test_half_written_artefacts_and_force_train_again(
+    tiny: tuple[Path, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_to_train(*args: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("train.pipeline.train_deployed", asked_to_train)
+    with pytest.raises(TimeoutError):
+        Run(load_recipe("tiny"), tiny[0], device="cpu", force=True).rows()
+    shutil.copytree(tiny[0] / "digits" / "deployed", tmp_path / "digits" / "deployed")
+    for name in ("weights.safetensors", "manifest.json"):
+        (tmp_path / "digits" / "deployed" / name).unlink()
+        with pytest.raises(TimeoutError):
+            Run(load_recipe("tiny"), tmp_path, device="cpu").rows()
+
+
+def test_start_from_deployed_copies_all_but_a_head_of_other_shape() -> None:
+    net = load_recipe("demo").deployed.net
+    deployed, slots = build_net(net.source(10, None)), build_net(net.source(10, 4))
+    with torch.no_grad():
+        for tensor in deployed.parameters():
+            tensor.add_(1)
+    copied = copy_matching(deployed, slots)
+    assert "stem.0.weight" in copied
+    assert "head.linear.weight" not in copied
+    assert torch.equal(slots.state_dict()["stem.0.weight"], deployed.state_dict()["stem.0.weight"])
+
+
+def test_an_unknown_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="device"):
+        Run(load_recipe("tiny"), tmp_path, device="abacus")

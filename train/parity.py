@@ -1,0 +1,75 @@
+"""Trains the parity model of one row of one code, against the deployed model's answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from parm_ray.models.manifest import CodeSpec, Manifest
+from parm_ray.models.torch_loader import build_net, normaliser_of
+from train.groups import ViewBank, sample_groups
+from train.losses import parity_loss
+from train.optimise import OneCycle, Report, ignore
+from train.recipe import ParityRecipe
+from train.torch_codes import TorchEncoder, target_coefficients
+
+
+def code_spec(recipe: ParityRecipe, row: int) -> CodeSpec:
+    """Return the manifest entry of row `row` of the recipe's code."""
+    return CodeSpec(encoder=recipe.encoder, decoder=recipe.decoder, k=recipe.k, r=recipe.r, row=row)
+
+
+def train_parity(
+    recipe: ParityRecipe,
+    manifest: Manifest,
+    deployed: nn.Module,
+    bank: ViewBank,
+    device: torch.device,
+    report: Report = ignore,
+) -> nn.Module:
+    """Train the model that `manifest` (with its `code`) describes; return it in eval mode on `device`.
+
+    Every step draws fresh groups from the bank, encodes them as the front end would, normalises the
+    parity as the replica would, and moves the net towards what the decoder wants to hear.
+    """
+    assert manifest.code is not None
+    row = manifest.code.row
+    net = build_net(manifest.model)
+    if recipe.init_from_deployed:
+        copy_matching(deployed, net)
+    net = net.to(device).train()
+    fill = torch.from_numpy(raw_fill(manifest))
+    encoder = TorchEncoder(manifest, fill)
+    normaliser = normaliser_of(manifest, device)
+    coefficients = target_coefficients(manifest)
+    coefficients = None if coefficients is None else coefficients.to(device)
+    generator = torch.Generator().manual_seed(recipe.seed * 1000 + row)
+    optimiser = OneCycle(net, recipe.learning_rate, recipe.weight_decay, recipe.steps)
+    for step in range(recipe.steps):
+        groups = sample_groups(
+            bank, recipe.k, recipe.groups, dropout=recipe.slot_dropout, fill=fill, generator=generator
+        ).to(device)
+        answers = net(normaliser.normalise(encoder.encode(groups.slots)))
+        loss = parity_loss(recipe, coefficients, answers, groups)
+        report(step + 1, recipe.steps, optimiser.step(loss))
+    return net.eval()
+
+
+def raw_fill(manifest: Manifest) -> np.ndarray:
+    """Return the raw input that means "no query here", float32 `[C]`: `fill`, or the rounded mean."""
+    preprocessing = manifest.preprocessing
+    fill = np.rint(preprocessing.mean) if preprocessing.fill is None else np.asarray(preprocessing.fill)
+    return fill.astype(np.float32)
+
+
+def copy_matching(source: nn.Module, target: nn.Module) -> list[str]:
+    """Copy every tensor of `source` that `target` has under the same name and shape; return the names."""
+    given = source.state_dict()
+    same = {
+        name: given[name]
+        for name, tensor in target.state_dict().items()
+        if name in given and given[name].shape == tensor.shape
+    }
+    target.load_state_dict(same, strict=False)
+    return list(same)

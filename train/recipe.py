@@ -1,0 +1,161 @@
+"""A recipe: everything that decides what a training run produces, typed, in one YAML file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from parm_ray.core.errors import ConfigError
+from parm_ray.models.manifest import ModelSource
+
+FORMAT = 1
+"""Part of every hash. Raise it when the training code changes what a recipe produces."""
+
+BUILT_IN = Path(__file__).parent / "recipes"
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NetRecipe(_Strict):
+    """A net's factory and its kwargs, less `num_outputs` and `slots`, which the data and code give."""
+
+    factory: str
+    kwargs: dict[str, object] = Field(default_factory=dict)
+
+    def source(self, num_outputs: int, slots: int | None, weights: str | None = None) -> ModelSource:
+        """Return the manifest entry that builds this net; `slots` = k heads, None = one."""
+        kwargs = {**self.kwargs, "num_outputs": num_outputs}
+        if slots is not None:
+            kwargs["slots"] = slots
+        return ModelSource(factory=self.factory, kwargs=kwargs, weights=weights)
+
+
+class DeployedRecipe(_Strict):
+    """How the deployed model is trained: AdamW, one cycle of the learning rate, cross-entropy.
+
+    batch: images a step. learning_rate: the cycle's peak. shift: images move by up to that many
+    pixels either way.
+    """
+
+    net: NetRecipe
+    epochs: Count
+    batch: Count = 128
+    learning_rate: Positive = 0.01
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    label_smoothing: Share = 0.0
+    shift: Annotated[int, Field(ge=0)] = 0
+    seed: int = 0
+
+
+class ParityRecipe(_Strict):
+    """How the parity models of one code are trained; one model for each of the r rows.
+
+    net: None = the deployed model's, with k heads for the slot decoder. steps: optimiser steps of
+    `groups` fresh random groups each. loss: "mse" against the decoder's target (any decoder), or
+    for the slot decoder "distillation", per slot: hard_share x cross-entropy with the label +
+    (1 - hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
+    slot_dropout: share of groups with 1 to k-1 empty slots. views: differently shifted copies of
+    every training image, each answered once by the deployed model; shift as in DeployedRecipe.
+    init_from_deployed: start from the deployed model's tensors where name and shape agree.
+    """
+
+    encoder: str
+    decoder: str
+    k: Annotated[int, Field(ge=2)]
+    r: Count = 1
+    net: NetRecipe | None = None
+    steps: Count
+    groups: Count = 64
+    learning_rate: Positive = 0.01
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    loss: Literal["mse", "distillation"]
+    hard_share: Share = 0.5
+    temperature: Positive = 2.0
+    slot_dropout: Share = 0.1
+    views: Count = 8
+    shift: Annotated[int, Field(ge=0)] = 0
+    init_from_deployed: bool = True
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _loss_fits_decoder(self) -> ParityRecipe:
+        if self.loss == "distillation" and self.decoder != "slot":
+            raise ValueError(f"loss distillation needs the slot decoder, not {self.decoder!r}: use mse")
+        return self
+
+    @property
+    def slots(self) -> int | None:
+        """Heads of the parity model: k for the slot decoder, else None."""
+        return self.k if self.decoder == "slot" else None
+
+    def directory(self, row: int) -> str:
+        """Name of row `row`'s artefact: `<encoder>_<decoder>_k<k>`, with `_r<r>_row<row>` if r > 1."""
+        name = f"{self.encoder}_{self.decoder}_k{self.k}"
+        return name if self.r == 1 else f"{name}_r{self.r}_row{row}"
+
+
+class Recipe(_Strict):
+    """One run: a data set, its split, a deployed model and the codes it gets parity models for.
+
+    evaluation_rounds: how many times the test set is shuffled into groups to measure A_d. threads:
+    CPU threads, None = torch's own choice; small nets are faster with 1, and far faster where other
+    processes want the cores.
+    """
+
+    name: str
+    dataset: Literal["digits", "mnist5k"]
+    test_size: Count
+    split_seed: int = 0
+    deployed: DeployedRecipe
+    parities: tuple[ParityRecipe, ...] = ()
+    evaluation_rounds: Count = 10
+    threads: Count | None = None
+
+    @model_validator(mode="after")
+    def _codes_differ(self) -> Recipe:
+        names = [parity.directory(0) for parity in self.parities]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two parities would share a directory: {names}")
+        return self
+
+    def deployed_hash(self) -> str:
+        """Hash of all that decides the deployed model."""
+        return _hash(self.dataset, self.test_size, self.split_seed, self.deployed.model_dump(mode="json"))
+
+    def parity_hash(self, parity: ParityRecipe) -> str:
+        """Hash of all that decides the parity models of one code and their metrics."""
+        return _hash(self.deployed_hash(), parity.model_dump(mode="json"), self.evaluation_rounds)
+
+
+def load_recipe(name: str) -> Recipe:
+    """Read a built-in recipe by its name, or a YAML file by its path.
+
+    Raises ConfigError naming the file and the key that is wrong.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else BUILT_IN / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in BUILT_IN.glob("*.yaml")))
+        raise ConfigError(f"recipe: no {name!r}; give a path to a YAML file or one of: {known}")
+    try:
+        return Recipe.model_validate(yaml.safe_load(path.read_text()))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML ({error})") from None
+    except ValidationError as error:
+        lines = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"{path}: {lines}") from None
+
+
+def _hash(*parts: object) -> str:
+    text = json.dumps([FORMAT, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
