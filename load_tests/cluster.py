@@ -95,11 +95,10 @@ def cluster(
 
 def _environment() -> dict[str, str]:
     """Ours, without any setting that would point Ray at somebody else's cluster."""
-    env = {k: v for k, v in os.environ.items() if k not in ("RAY_ADDRESS", "RAY_DASHBOARD_ADDRESS")}
-    return env | {
+    elsewhere = ("RAY_ADDRESS", "RAY_DASHBOARD_ADDRESS", "RAY_RUNTIME_ENV_HOOK")
+    return {k: v for k, v in os.environ.items() if k not in elsewhere} | {
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_RUNTIME_ENV_HOOK": "",
         "RAY_SERVE_LOG_TO_STDERR": "0",
         "PYTHONUNBUFFERED": "1",
     }
@@ -126,6 +125,6 @@ def _end(started: Cluster, ray: subprocess.Popen[bytes]) -> None:
     # The tree is written down first: orphans of `ray start` would no longer be found below it.
     members = processes.tree(started.pid)
     root = [psutil.Process(ray.pid)] if ray.poll() is None else []
-    processes.end(root, grace_s=10)
+    processes.end(root, grace_s=6)
     processes.end([*members, *processes.mentioning(str(started.temp_dir))], grace_s=2)
     ray.wait(timeout=5)

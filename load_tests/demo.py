@@ -24,7 +24,7 @@ from load_tests.demo_plans import TITLES, load_plans, missing_artifacts
 from load_tests.demo_report import build_report, results_document
 from load_tests.demo_run import FaultPlan, Load, run_demo
 from load_tests.page import render
-from load_tests.phase import TestImages
+from load_tests.phase import LabelledImages
 from load_tests.progress import Reporter
 from load_tests.results import write_json
 from parm_ray.core import ConfigError
@@ -39,7 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(argv)
     stderr = Console(stderr=True)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         plans = load_plans(options.configs, options.plans)
         missing = missing_artifacts(plans, ROOT)
@@ -50,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
         load = Load(options.queries, options.rate, options.seed)
         faults = None if options.no_faults else FaultPlan()
-        images = TestImages.load(images_path)
+        images = LabelledImages.load(images_path)
         outcome = run_demo(plans, images, load, faults, options.out, ROOT, Reporter(stderr))
     except (ClusterError, ConfigError, OSError) as error:
         stderr.print(f"[red]{type(error).__name__}:[/] {error}", markup=True, highlight=False)
@@ -124,4 +123,5 @@ def _short(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main())

@@ -26,6 +26,12 @@ class DemoPlan:
         return self.settings.model.replicas + sum(pool.replicas for pool in self.settings.parity)
 
     @property
+    def replicas_in_words(self) -> str:
+        """Replicas of the deployed model, and those of the parity models if there are any."""
+        deployed = self.settings.model.replicas
+        return f"{deployed} + {self.replicas - deployed}" if self.settings.parity else str(deployed)
+
+    @property
     def model(self) -> str:
         """The served model's name in URLs. Raises ValueError if the file leaves it to the manifest."""
         if self.settings.name is None:

@@ -30,7 +30,7 @@ def results_document(
     for plan in plans:
         if plan.name in outcome.phases:
             row = plan_row(plan.name, plan.m, plan.replicas, outcome.phases[plan.name])
-            rows.append({"title": plan.title, **row})
+            rows.append({"title": plan.title, "replicas": plan.replicas_in_words, **row})
     faults: list[Row] = []
     events: list[Row] = []
     if outcome.fault_phase is not None:

@@ -15,7 +15,7 @@ from load_tests import serve_app
 from load_tests.cluster import Cluster, ClusterError, cluster
 from load_tests.demo_plans import FAULTED, DemoPlan
 from load_tests.faults import Fault
-from load_tests.phase import Phase, TestImages, run_phase
+from load_tests.phase import LabelledImages, Phase, run_phase
 from load_tests.progress import Reporter
 from load_tests.records import write_csv
 from load_tests.server_stats import ServedModel
@@ -56,7 +56,7 @@ class Outcome:
 
 def run_demo(
     plans: Sequence[DemoPlan],
-    images: TestImages,
+    images: LabelledImages,
     load: Load,
     faults: FaultPlan | None,
     out: Path,
@@ -104,7 +104,7 @@ def _fault_phase(
     plan: DemoPlan,
     ray: Cluster,
     model: ServedModel,
-    images: TestImages,
+    images: LabelledImages,
     load: Load,
     faults: FaultPlan,
     rng: np.random.Generator,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +31,25 @@ class Malformed(ValueError):
 
 
 class RequestTemplate:
-    """Requests for one query each of the same input: the JSON is built once, only the bytes differ."""
+    """Requests for the same number of queries each: the JSON is built once, only the bytes differ."""
 
-    def __init__(self, input_name: str, shape: tuple[int, ...], dtype: np.dtype, output_name: str) -> None:
-        """`shape` is per query; the batch dimension of 1 is added. Raises KeyError for an unknown dtype."""
-        size = int(np.prod(shape)) * dtype.itemsize
+    def __init__(
+        self, input_name: str, shape: tuple[int, ...], dtype: np.dtype, output_name: str, queries: int = 1
+    ) -> None:
+        """`shape` is per query; the batch dimension is added. Raises KeyError for an unknown dtype."""
+        size = queries * int(np.prod(shape)) * dtype.itemsize
         document = {
             "inputs": [
                 {
                     "name": input_name,
-                    "shape": [1, *shape],
+                    "shape": [queries, *shape],
                     "datatype": NAMES[dtype.newbyteorder("<")],
                     "parameters": {"binary_data_size": size},
                 }
             ],
             "outputs": [{"name": output_name, "parameters": {"binary_data": True}}],
         }
-        self.shape = shape
+        self.shape = shape if queries == 1 else (queries, *shape)
         self.dtype = dtype.newbyteorder("<")
         self._json = json.dumps(document).encode()
         self.headers = {
@@ -55,10 +58,20 @@ class RequestTemplate:
         }
 
     def body(self, query: NDArray[np.generic]) -> bytes:
-        """The request body for one query. Raises ValueError if its shape is not the template's."""
+        """The body for one query `[*shape]`, or for several `[n, *shape]`. Raises ValueError for others."""
         if query.shape != self.shape:
             raise ValueError(f"query: expected shape {self.shape}, got {query.shape}")
         return self._json + query.astype(self.dtype, copy=False).tobytes()
+
+
+def document(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """The JSON part of an infer response. Raises Malformed."""
+    length = headers.get(JSON_LENGTH)
+    try:
+        parsed: dict[str, Any] = json.loads(body[: len(body) if length is None else int(length)])
+        return parsed
+    except ValueError as error:
+        raise Malformed(f"infer response: {error}") from None
 
 
 def outputs(headers: Mapping[str, str], body: bytes, name: str) -> NDArray[np.generic]:

@@ -26,23 +26,23 @@ OnDone = Callable[[client.Reply | client.SendFailed], None]
 
 
 @dataclass(frozen=True)
-class TestImages:
+class LabelledImages:
     """Labelled queries. images: `[n, *input]` in the model's dtype; labels: `[n]` classes."""
 
     images: NDArray[np.generic]
     labels: NDArray[np.integer]
 
     @classmethod
-    def load(cls, path: Path) -> TestImages:
+    def load(cls, path: Path) -> LabelledImages:
         """Read `images` and `labels` from an npz file. Raises OSError or KeyError."""
         with np.load(path) as file:
             return cls(file["images"], file["labels"])
 
-    def shuffled(self, n: int, rng: np.random.Generator) -> TestImages:
+    def shuffled(self, n: int, rng: np.random.Generator) -> LabelledImages:
         """n queries: whole shuffled passes over the set, so that every image comes up about equally often."""
         passes = -(-n // len(self.images))
         order = np.concatenate([rng.permutation(len(self.images)) for _ in range(passes)])[:n]
-        return TestImages(self.images[order], self.labels[order])
+        return LabelledImages(self.images[order], self.labels[order])
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Phase:
 
 async def run_phase(
     model: ServedModel,
-    planned: Sequence[float],
-    queries: TestImages,
+    planned: Sequence[float] | NDArray[np.float64],
+    queries: LabelledImages,
     *,
     timeout_s: float,
     warm_up: int = 40,
@@ -75,8 +75,9 @@ async def run_phase(
 
     Raises SendFailed if no warm-up query is answered, NotOurs for a fault aimed at a foreign process.
     """
+    times = np.asarray(planned, dtype=np.float64).tolist()
     template = oip.RequestTemplate(model.input.name, model.input.shape, model.input.dtype, model.output.name)
-    bodies = [template.body(image) for image in queries.images[: max(len(planned), warm_up)]]
+    bodies = [template.body(image) for image in queries.images[: max(len(times), warm_up)]]
 
     def body(i: int) -> bytes:
         return bodies[i % len(bodies)]
@@ -88,11 +89,11 @@ async def run_phase(
         start = monotonic() + LEAD_S
         injecting = asyncio.create_task(inject(faults, start=start, owns=owns))
         try:
-            shots = await client.open_loop(planned, target, start=start, on_done=on_done)
+            shots = await client.open_loop(times, target, start=start, on_done=on_done)
             cpu_busy = psutil.cpu_percent() / 100
             done = await injecting
         finally:
             injecting.cancel()
         after = await asyncio.to_thread(model.stats)
-    records = client.to_records(shots, model.output.name, list(queries.labels[: len(planned)]))
+    records = client.to_records(shots, model.output.name, list(queries.labels[: len(times)]))
     return Phase(records, before, after, cpu_busy, done)

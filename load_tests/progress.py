@@ -37,7 +37,7 @@ class Reporter:
 
     @contextmanager
     def load(self, words: str, queries: int) -> Iterator[OnDone]:
-        """A bar that counts queries as they end (in a log, a line per quarter); yields what to call for each."""
+        """A bar that counts queries as they end (in a log, lines). Yields what to call for each."""
         terminal, ended = self.console.is_terminal, 0
         counts = {"reconstructed": 0, "failed": 0}
         columns = (

@@ -30,7 +30,9 @@ def render_config(source: Path, target: Path, *, http_port: int, root: Path) -> 
     return rendered
 
 
-def deploy(cluster: Cluster, config: Path, *, timeout_s: float = 180) -> None:
+def deploy(
+    cluster: Cluster, config: Path, *, timeout_s: float = 180, ready_path: str = "/v2/health/ready"
+) -> None:
     """`serve deploy` the file and wait until every application runs and the model is ready.
 
     Raises ClusterError when the command or an application fails, or after `timeout_s` seconds.
@@ -48,12 +50,12 @@ def deploy(cluster: Cluster, config: Path, *, timeout_s: float = 180) -> None:
     status: Mapping[str, Any] = {}
     while time.monotonic() < give_up:
         status = applications(cluster)
-        failed = [f"{n}: {a['message']}" for n, a in status.items() if a["status"] == "DEPLOY_FAILED"]
+        failed = [f"{n}: {a['message'][-1500:]}" for n, a in status.items() if a["status"] == "DEPLOY_FAILED"]
         if failed:
             raise ClusterError("\n".join(failed))
         running = {name for name, app in status.items() if app["status"] == "RUNNING"}
         # Applications of the file before this one must be gone too, or they would share the CPUs.
-        if running == wanted == set(status) and http_json.ready(f"{cluster.base_url}/v2/health/ready"):
+        if running == wanted == set(status) and http_json.ready(cluster.base_url + ready_path):
             return
         time.sleep(0.3)
     states = {name: (app["status"], app["message"]) for name, app in status.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.table import Table
@@ -15,11 +15,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its title, its cell from a row, and whether it holds numbers (aligned right)."""
+    """One column: its title, its cell from a row, whether it holds numbers (aligned right), a short title."""
 
     title: str
     cell: Callable[[Row], str]
     number: bool = True
+    short: str = ""
 
 
 def ms(value: float | None) -> str:
@@ -34,11 +35,6 @@ def percent(share: float | None, digits: int = 1) -> str:
     return "-" if share is None or math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
-def _replicas(row: Row) -> str:
-    spare = row["n"] - row["m"]
-    return f"{row['m']} + {spare}" if spare else str(row["m"])
-
-
 def _field(name: str, form: Callable[[Any], str] = str) -> Callable[[Row], str]:
     return lambda row: form(row[name])
 
@@ -49,22 +45,23 @@ LATENCY = (
     Column("p99 ms", _field("p99_ms", ms)),
     Column("p99.9 ms", _field("p999_ms", ms)),
     Column("errors", _field("errors")),
-    Column("reconstructed", _field("reconstructed_share", percent)),
+    Column("reconstructed", _field("reconstructed_share", percent), short="recon."),
 )
 PLANS = (
     Column("plan", _field("title"), number=False),
-    Column("replicas", _replicas),
+    Column("replicas", _field("replicas")),
     *LATENCY,
-    Column("accuracy", _field("accuracy", percent)),
-    Column("utilisation", _field("utilization", percent)),
-    Column("queries", _field("queries")),
+    Column("accuracy", _field("accuracy", percent), short="acc."),
+    Column("utilisation", _field("utilization", percent), short="util."),
+    Column("queries", _field("queries"), short="n"),
 )
 FAULTS = (
     Column("queries planned", lambda row: row["title"], number=False),
     Column("n", _field("queries")),
     *LATENCY,
-    Column("accuracy", _field("accuracy", percent)),
+    Column("accuracy", _field("accuracy", percent), short="acc."),
 )
+RUNS = (Column("run", _field("title"), number=False), *FAULTS[1:])
 ACCURACY = (
     Column("encoder", _field("encoder"), number=False),
     Column("decoder", _field("decoder"), number=False),
@@ -84,7 +81,8 @@ def terminal(title: str, columns: Sequence[Column], rows: Sequence[Row], caption
         caption_justify="left",
     )
     for column in columns:
-        table.add_column(column.title, justify="right" if column.number else "left", no_wrap=True)
+        justify: Literal["right", "left"] = "right" if column.number else "left"
+        table.add_column(column.short or column.title, justify=justify, no_wrap=True)
     for row in rows:
         table.add_row(*[column.cell(row) for column in columns])
     return table

@@ -22,7 +22,8 @@ def train_deployed(
 
     The same recipe, data and torch build on the same machine give the same net.
     """
-    net = build_net(recipe.net.source(dataset.output_spec.shape[0], slots=None)).to(device).train()
+    net = build_net(recipe.net.source(dataset.output_spec.shape[0], slots=None))
+    net = net.to(device).to(memory_format=torch.channels_last).train()
     normaliser = Normaliser(dataset.input_spec, dataset.preprocessing, device)
     images = torch.from_numpy(dataset.train_images)
     labels = torch.from_numpy(dataset.train_labels)

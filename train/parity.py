@@ -38,7 +38,7 @@ def train_parity(
     net = build_net(manifest.model)
     if recipe.init_from_deployed:
         copy_matching(deployed, net)
-    net = net.to(device).train()
+    net = net.to(device).to(memory_format=torch.channels_last).train()
     fill = torch.from_numpy(raw_fill(manifest))
     encoder = TorchEncoder(manifest, fill)
     normaliser = normaliser_of(manifest, device)

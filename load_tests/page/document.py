@@ -44,7 +44,7 @@ def render(report: Report) -> str:
     """The whole HTML document."""
     titles = {row["plan"]: row["title"] for row in report.plans}
     body = [
-        "<h1>The tail of four redundancy plans, at one load</h1>",
+        f"<h1>The tail of {len(report.plans)} redundancy plans, at one load</h1>",
         f'<p class="lead">{_lead(report)}</p>',
         _warnings(report.warnings),
         f'<div class="tiles">{"".join(_tile(row) for row in report.plans)}</div>',
@@ -97,7 +97,7 @@ def _tile(row: Row) -> str:
     return (
         f'<div class="tile plan-{row["plan"]}"><h3>{escape(row["title"])}</h3>'
         f'<div class="figure" style="color: var(--ink)">{finite}{unit}</div>'
-        f"<p>{tables.PLANS[1].cell(row)} replicas, median {ms(row['p50_ms'])} ms<br>"
+        f"<p>{escape(row['replicas'])} replicas, median {ms(row['p50_ms'])} ms<br>"
         f"utilisation of the deployed pool {percent(row['utilization'], 0)}</p></div>"
     )
 
@@ -141,7 +141,7 @@ def _groups(report: Report) -> str:
     parts = [legend]
     for title, lines in shown.items():
         drawings = "".join(f"<div>{group_chart(line)}</div>" for line in lines)
-        parts.append(f'<p><b>{escape(title)}</b></p><div class="groups">{drawings}</div>')
+        parts.append(f'<h3>{escape(title)}</h3><div class="groups">{drawings}</div>')
     return _section(
         "Groups in which a reconstruction won",
         "Two consecutive queries form a group. The parity query goes out when the second has come. "

@@ -26,7 +26,7 @@ def fault_chart(records: Sequence[ClientRecord], events: Sequence[FaultEvent]) -
     end = max(record.planned for record in records)
     answered = [record.latency_s * 1e3 for record in records if record.answered] or [10.0]
     x = Linear(0, end, BOX.left, BOX.right, about=10)
-    y = Log(min(answered) * 0.8, max(*answered, 500) * 1.3, BOX.bottom, BOX.top)
+    y = Log(min(answered) * 0.8, max(*answered, 500) * 1.3, BOX.bottom, BOX.top, steps=(1, 2, 5))
     parts = [
         *_fault_marks(events, x, end),
         x_axis(x, BOX, "planned send time, s"),

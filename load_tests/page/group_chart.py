@@ -8,7 +8,7 @@ from typing import Any
 
 from load_tests.page.svg import Box, Linear, drawing, tag, text
 
-WIDTH, LANE = 460, 30
+WIDTH, LANE = 460, 32
 LABELS = 62
 
 
@@ -118,7 +118,7 @@ def _bar(call: Call, answer: tuple[float, str] | None, middle: float, x: Linear,
     parts.insert(0, _rect(call.begin, useful, middle, x, f"bar {kind}{' died' if call.failed else ''}"))
     if call.end is None or call.end > x.high:
         words = "no answer yet" if call.end is None else f"answers at {call.end:.0f} ms"
-        parts.append(text(x(end) - 6, middle + 4, words, class_="note", text_anchor="end"))
+        parts.append(text(x(end), middle - 10, words, class_="note", text_anchor="end"))
     return tag("g", *parts)
 
 

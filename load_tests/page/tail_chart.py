@@ -25,7 +25,7 @@ def tail_chart(runs: Mapping[str, Sequence[ClientRecord]], titles: Mapping[str, 
         return "<p>No query was answered.</p>"
     slowest, fastest = max(v.max() for v in values.values()), min(v.min() for v in values.values())
     most = max(len(records) for records in runs.values())
-    x = Log(float(fastest) * 0.92, float(slowest) * 1.15, BOX.left, BOX.right)
+    x = Log(float(fastest) * 0.92, float(slowest) * 1.15, BOX.left, BOX.right, steps=(1, 1.5, 2, 3, 5, 7))
     y = Log(1 / (1.3 * most), 1.0, BOX.bottom, BOX.top, steps=(1,))
     levels = [(share, name) for share, name in LEVELS if share >= y.low]
     parts = [

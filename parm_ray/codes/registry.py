@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from parm_ray.codes.base import Decoder, Encoder
+from parm_ray.codes.base import Array, Batch, Decoder, Encoder
 from parm_ray.codes.concatenation import MAX_K as CONCAT_MAX_K
 from parm_ray.codes.concatenation import ConcatEncoder
-from parm_ray.codes.linear import MAX_K, MAX_R, LinearEncoder, sum_encoder, vandermonde
+from parm_ray.codes.linear import LinearEncoder, sum_encoder
 from parm_ray.codes.linear_decoding import LinearDecoder
 from parm_ray.codes.replication import CopyDecoder, ReplicateEncoder
-from parm_ray.codes.shape import Array, Batch, check_count
+from parm_ray.codes.shape import check_count
 from parm_ray.codes.slot import SlotDecoder
+from parm_ray.codes.weights import MAX_K, MAX_R, default_weights
 from parm_ray.core import InvalidInput
 
 
@@ -90,20 +92,43 @@ _decoders: dict[str, _Entry] = {}
 def register_encoder(
     name: str, make: Callable[..., Encoder], what: str, k: str, r: str, decoders: tuple[str, ...]
 ) -> None:
-    """Make an encoder known: `make(k, r, **options)`; `k`, `r` describe its range, `decoders` fit it."""
+    """Make an encoder known: `make(k, r, **options)`.
+
+    what, k, r: what it is and its ranges in words; decoders: names of those that fit it.
+    Raises InvalidInput naming `name` if it is taken.
+    """
+    _free(name, _encoders)
     _encoders[name] = _Entry(make, what, k, r, decoders)
 
 
-def register_decoder(name: str, make: Callable[[Encoder], Decoder], what: str) -> None:
-    """Make a decoder known: `make(encoder)`."""
+def register_decoder(
+    name: str, make: Callable[[Encoder], Decoder], what: str, encoders: tuple[str, ...] = ()
+) -> None:
+    """Make a decoder known: `make(encoder)`, beside those that `encoders` already have.
+
+    Raises InvalidInput naming `name` if it is taken, `encoders` if one of them is unknown.
+    """
+    _free(name, _decoders)
+    unknown = [e for e in encoders if e not in _encoders]
+    if unknown:
+        raise InvalidInput("encoders", f"names out of {', '.join(_encoders)}", unknown)
     _decoders[name] = _Entry(make, what)
+    for encoder in encoders:
+        entry = _encoders[encoder]
+        _encoders[encoder] = replace(entry, decoders=(*entry.decoders, name))
+
+
+def _free(name: str, entries: Mapping[str, _Entry]) -> None:
+    if name in entries:
+        raise InvalidInput("name", f"a name other than {', '.join(entries)}", repr(name))
 
 
 def make_code(encoder: str, decoder: str, k: int, r: int = 1, **options: Any) -> Code:
     """Return the named code for k slots and r parities.
 
     options: `layout` ("HWC"/"CHW") for concat, `weights` `[r, k]` for weighted.
-    Raises InvalidInput naming `encoder`, `decoder`, `k`, `r` or the option, with what is legal.
+    Raises InvalidInput naming `encoder`, `decoder`, `k`, `r`, `options` or the option, with what is
+    legal.
     """
     if encoder not in _encoders:
         raise InvalidInput("encoder", f"one of {', '.join(_encoders)}", repr(encoder))
@@ -111,10 +136,11 @@ def make_code(encoder: str, decoder: str, k: int, r: int = 1, **options: Any) ->
     if decoder not in _decoders or decoder not in entry.decoders:
         raise InvalidInput("decoder", f"one of {', '.join(entry.decoders)} with {encoder}", repr(decoder))
     k, r = check_count("k", k, 1, MAX_K), check_count("r", r, 1, MAX_R)
-    try:
-        made = entry.make(k, r, **options)
-    except TypeError:
-        raise InvalidInput("options", f"options of {encoder}", ", ".join(sorted(options))) from None
+    known = list(inspect.signature(entry.make).parameters)[2:]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise InvalidInput("options", f"{' or '.join(known) or 'none'} with {encoder}", ", ".join(unknown))
+    made = entry.make(k, r, **options)
     return Code(made, _decoders[decoder].make(made))
 
 
@@ -139,34 +165,32 @@ def _one_parity(name: str, r: int, advice: str) -> None:
 
 
 def _make_sum(k: int, r: int) -> Encoder:
-    _one_parity("sum", r, "for more, use weighted")
+    _one_parity("sum", r, "for more parities use weighted")
     return sum_encoder(k)
 
 
+def _make_weighted(k: int, r: int, weights: ArrayLike | None = None) -> Encoder:
+    return LinearEncoder("weighted", k, r, weights)
+
+
 def _make_concat(k: int, r: int, layout: str = "HWC") -> Encoder:
-    _one_parity("concat", r, "its one parity model already recovers any number of losses")
+    _one_parity("concat", r, "with slot decoding it already recovers any number of losses")
     return ConcatEncoder(k, layout)
 
 
 def _make_subtract(encoder: Encoder) -> Decoder:
     if isinstance(encoder, LinearEncoder):
         return LinearDecoder(encoder.weights)
-    return LinearDecoder(vandermonde(encoder.k, 1))
+    return LinearDecoder(default_weights(encoder.k, encoder.r))
 
 
 register_decoder("subtract", _make_subtract, "the parity's answer less the others'")
 register_decoder("slot", lambda e: SlotDecoder(e.k, e.r), "one head per slot")
 register_decoder("copy", lambda e: CopyDecoder(e.k, e.r), "the copy's answer")
-register_encoder("sum", _make_sum, "sum of the queries", f"1..{MAX_K}", "1", ("subtract", "slot"))
-register_encoder(
-    "weighted",
-    lambda k, r, weights=None: LinearEncoder("weighted", k, r, weights),
-    "weighted sums",
-    f"1..{MAX_K}",
-    f"1..{MAX_R}",
-    ("subtract", "slot"),
-)
+_LINEAR_K, _LINEAR_R = f"1..{MAX_K}", f"1..{MAX_R}"
+register_encoder("sum", _make_sum, "sum of the queries", _LINEAR_K, "1", ("subtract", "slot"))
+register_encoder("weighted", _make_weighted, "weighted sums", _LINEAR_K, _LINEAR_R, ("subtract", "slot"))
 register_encoder(
     "concat", _make_concat, "images side by side", f"1..{CONCAT_MAX_K}", "1", ("slot", "subtract")
 )
-register_encoder("replicate", ReplicateEncoder, "copies", "1", f"1..{MAX_R}", ("copy",))
+register_encoder("replicate", ReplicateEncoder, "copies", "1", _LINEAR_R, ("copy",))

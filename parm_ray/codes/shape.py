@@ -1,17 +1,14 @@
-"""What all codes ask of their slots, and the alignment of unequal batches."""
+"""What all encoders ask of their slots, and the alignment of unequal batches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from parm_ray.codes.base import Array, Batch
 from parm_ray.core import InvalidInput
-
-Array = NDArray[Any]
-Batch = Array | None
 
 
 def check_count(field: str, value: object, low: int, high: int) -> int:
@@ -21,37 +18,52 @@ def check_count(field: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
-def check_slots(slots: Sequence[Batch], k: int) -> tuple[list[Batch], Array]:
-    """Return the slots and the longest batch. Raises InvalidInput naming `slots` or `slots[i]`."""
+def check_slots(slots: Sequence[Batch], k: int) -> Array:
+    """Return the longest batch, which gives rows, query shape and dtype of all.
+
+    Raises InvalidInput naming `slots` (not k entries, all None, neither integers nor floats) or
+    `slots[i]` (not a batch, or unlike the other slots).
+    """
     if len(slots) != k:
         raise InvalidInput("slots", f"{k} entries", len(slots))
     longest: Array | None = None
     for i, batch in enumerate(slots):
         if batch is None:
             continue
+        if not isinstance(batch, np.ndarray):
+            raise InvalidInput(f"slots[{i}]", "a numpy array or None", type(batch).__name__)
         if batch.ndim < 1 or len(batch) < 1:
             raise InvalidInput(f"slots[{i}]", "a batch [b, ...] with b >= 1", f"shape {batch.shape}")
-        if longest is not None and (batch.shape[1:] != longest.shape[1:] or batch.dtype != longest.dtype):
-            expected = f"{longest.dtype} queries of shape {longest.shape[1:]} like the other slots"
+        if longest is None:
+            longest, shape, dtype = batch, batch.shape[1:], batch.dtype
+            continue
+        if batch.shape[1:] != shape or batch.dtype != dtype:
+            expected = f"{dtype} queries of shape {shape} like the other slots"
             raise InvalidInput(f"slots[{i}]", expected, f"{batch.dtype} {batch.shape[1:]}")
-        if longest is None or len(batch) > len(longest):
+        if len(batch) > len(longest):
             longest = batch
     if longest is None:
         raise InvalidInput("slots", "at least one batch", "only empty slots")
     if longest.dtype.kind not in "uif":
         raise InvalidInput("slots", "integer or float queries", str(longest.dtype))
-    return list(slots), longest
+    return longest
 
 
 def fill_row(fill: ArrayLike | None, like: Array) -> Array:
-    """Return the fill as one query of `like`'s per-query shape and dtype (a read-only view)."""
+    """Return the fill as one query of `like`'s per-query shape and dtype (a read-only view).
+
+    Integer queries get the fill rounded half to even. Raises InvalidInput naming `fill` if it does
+    not broadcast to a query or lies outside an integer dtype's range.
+    """
     shape, dtype = like.shape[1:], like.dtype
     values = np.asarray(0 if fill is None else fill)
+    if values.dtype.kind not in "uifb":
+        raise InvalidInput("fill", "numbers", f"{values.dtype}")
     if dtype.kind in "ui":
         info = np.iinfo(dtype)
+        values = np.rint(values) if values.dtype.kind == "f" else values
         if values.size and not (np.min(values) >= info.min and np.max(values) <= info.max):
             raise InvalidInput("fill", f"values of {dtype} ({info.min} to {info.max})", str(fill))
-        values = np.rint(values)
     try:
         return np.broadcast_to(values.astype(dtype), shape)
     except ValueError:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from parm_ray.codes.linear_decoding import check_answers, check_wanted
-from parm_ray.codes.shape import Array, Batch
+from parm_ray.codes.answers import check_answers, check_wanted, longest_output
+from parm_ray.codes.base import Array, Batch
+from parm_ray.codes.shape import check_count
 from parm_ray.core import InvalidInput
 
 
@@ -36,7 +37,7 @@ class SlotDecoder:
         lengths: Sequence[int],
         wanted: Sequence[int],
     ) -> Mapping[int, Array]:
-        """See `Decoder.decode`. Views of the parity's answer, not copies."""
+        """See `Decoder.decode`. Of one query: a view of the parity's answer, not a copy."""
         check_answers(outputs, parities, lengths, self.k, self.r)
         heads = next((p for p in parities if p is not None), None)
         missing = [i for i in range(self.k) if lengths[i] and outputs[i] is None]
@@ -45,11 +46,15 @@ class SlotDecoder:
             return {}
         if heads.ndim < 2 or heads.shape[1] != self.k:
             raise InvalidInput("parities", f"answers [b, {self.k}, ...], a head per slot", heads.shape)
-        return {slot: heads[: lengths[slot], slot] for slot in wanted}
+        return {slot: np.ascontiguousarray(heads[: lengths[slot], slot]) for slot in wanted}
 
     def target(self, row: int, outputs: Sequence[Batch]) -> Array:
-        """The k outputs side by side, `[max b, k, *output]`, zeros where there is no query."""
-        longest = max((o for o in outputs if o is not None), key=len)
+        """The k outputs side by side, `[max b, k, *output]`, zeros where there is no query.
+
+        Raises InvalidInput naming `row`, `outputs` or `outputs[i]`.
+        """
+        check_count("row", row, 0, self.r - 1)
+        longest = longest_output(outputs, self.k)
         heads = np.zeros((len(longest), self.k, *longest.shape[1:]), longest.dtype)
         for slot, output in enumerate(outputs):
             if output is not None:

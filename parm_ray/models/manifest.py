@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from parm_ray.core.errors import ConfigError
 
-FORMAT = 1
+FORMAT: Final = 1
 FILE_NAME = "manifest.json"
 
 DType = Literal["uint8", "uint16", "uint32", "int32", "int64", "float16", "float32", "float64"]

@@ -83,7 +83,7 @@ class TorchPredictor:
     def __init__(self, manifest: Manifest, net: nn.Module, device: torch.device) -> None:
         self.manifest = manifest
         self.device = device
-        self._net = net.eval().requires_grad_(False).to(device)
+        self._net = net.eval().requires_grad_(False).to(device).to(memory_format=torch.channels_last)
         probe = probe_input(manifest)
         self._input_shape = probe.shape[1:]
         self._output_shape = expected_output(manifest)

@@ -4,6 +4,7 @@
 # and hands over an unchecked dict when that is a string.
 
 import math
+from typing import Any, cast
 
 from ray import serve
 from ray.serve import Application
@@ -27,20 +28,26 @@ def build(settings: Settings) -> Application:
     Raises ConfigError when an artefact is missing, or a parity model does not fit the plan or the
     deployed model.
     """
+    manifest, deployed, parities = pools(settings)
+    ingress = serve.deployment(
+        name=INGRESS,
+        num_replicas=settings.ingress.replicas,
+        max_ongoing_requests=settings.ingress.max_ongoing_requests,
+        ray_actor_options={"num_cpus": settings.ingress.num_cpus},
+        graceful_shutdown_wait_loop_s=0.5,
+    )(Ingress)
+    return ingress.bind(settings, manifest, deployed, *parities)
+
+
+def pools(settings: Settings) -> tuple[Manifest, Application, list[Application]]:
+    """The deployed model's manifest and the deployments behind an ingress: deployed, then parities."""
     manifest = check_artifacts(settings)
     deployed = _pool(DeployedModel, DEPLOYED, settings.model, settings)
     parities = [
         _pool(ParityModel, PARITY if row == 0 else f"{PARITY}{row + 1}", pool, settings)
         for row, pool in enumerate(settings.parity)
     ]
-    ingress = serve.deployment(Ingress).options(
-        name=INGRESS,
-        num_replicas=settings.ingress.replicas,
-        max_ongoing_requests=settings.ingress.max_ongoing_requests,
-        ray_actor_options={"num_cpus": settings.ingress.num_cpus},
-        graceful_shutdown_wait_loop_s=0.5,
-    )
-    return ingress.bind(settings, manifest, deployed, *parities)
+    return manifest, deployed, parities
 
 
 def check_artifacts(settings: Settings) -> Manifest:
@@ -54,27 +61,24 @@ def check_artifacts(settings: Settings) -> Manifest:
 
 def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings) -> Application:
     """One deployment of model replicas, reached through the placing router."""
-    return (
-        serve.deployment(replica)
-        .options(
-            name=name,
-            num_replicas=pool.replicas,
-            # Slots are kept by each ingress's queue; this only has to be out of its way.
-            max_ongoing_requests=max(100, pool.slots_per_replica * settings.ingress.replicas),
-            max_replicas_per_node=pool.max_replicas_per_node,
-            health_check_period_s=pool.health_check_period_s,
-            health_check_timeout_s=pool.health_check_timeout_s,
-            graceful_shutdown_wait_loop_s=0.2,
-            graceful_shutdown_timeout_s=5,
-            request_router_config=RequestRouterConfig(request_router_class=ROUTER),
-            ray_actor_options={
-                "num_cpus": pool.num_cpus,
-                "num_gpus": pool.num_gpus,
-                "resources": dict(pool.resources),
-            },
-        )
-        .bind(pool)
-    )
+    deployment = serve.deployment(
+        name=name,
+        num_replicas=pool.replicas,
+        # Slots are kept by each ingress's queue; this only has to be out of its way.
+        max_ongoing_requests=max(100, pool.slots_per_replica * settings.ingress.replicas),
+        max_replicas_per_node=cast(Any, pool.max_replicas_per_node),
+        health_check_period_s=pool.health_check_period_s,
+        health_check_timeout_s=pool.health_check_timeout_s,
+        graceful_shutdown_wait_loop_s=0.2,
+        graceful_shutdown_timeout_s=5,
+        request_router_config=RequestRouterConfig(request_router_class=cast(Any, ROUTER)),
+        ray_actor_options={
+            "num_cpus": pool.num_cpus,
+            "num_gpus": pool.num_gpus,
+            "resources": dict(pool.resources),
+        },
+    )(replica)
+    return deployment.bind(pool)
 
 
 def check_default(settings: Settings, manifest: Manifest) -> None:

@@ -6,7 +6,6 @@ from fastapi import Request
 
 from parm_ray.core.errors import InvalidInput, PayloadTooLarge
 
-
 # A refusal sent while the client still writes is lost in a connection reset, so what follows is read
 # and dropped, up to this many times the limit.
 _DRAIN = 4
@@ -15,14 +14,15 @@ _DRAIN = 4
 async def read_body(request: Request, limit: int) -> bytes:
     """Return the body. Raises PayloadTooLarge above `limit` bytes, announced or streamed."""
     announced = request.headers.get("content-length")
-    if announced is not None and not announced.isdecimal():
-        raise InvalidInput("content-length", "a number of bytes", repr(announced))
+    if announced is not None and not (announced.isascii() and announced.isdigit()):
+        raise InvalidInput("content-length", "a number of bytes", repr(announced)[:60])
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size <= limit:
-            chunks.append(chunk)
+            if chunk:
+                chunks.append(chunk)
         else:
             chunks.clear()
             if size > _DRAIN * limit:

@@ -7,6 +7,8 @@ import math
 from parm_ray.core import DeadlineExceeded, InvalidInput, ModelFailed, Overloaded, UnknownModel
 from parm_ray.core.errors import PayloadTooLarge
 
+_LONGEST_RETRY_S = 3600
+
 
 def status_of(error: BaseException) -> tuple[int, dict[str, str]]:
     """Return (status, extra headers) for an error. Unknown errors are 500."""
@@ -18,7 +20,9 @@ def status_of(error: BaseException) -> tuple[int, dict[str, str]]:
         case UnknownModel():
             return 404, {}
         case Overloaded(retry_after_s=seconds):
-            return 503, {"Retry-After": str(max(1, math.ceil(seconds)))}
+            # Written so that a hint that is no number at all becomes the longest one.
+            bounded = seconds if seconds < _LONGEST_RETRY_S else _LONGEST_RETRY_S
+            return 503, {"Retry-After": str(max(1, math.ceil(max(bounded, 0))))}
         case DeadlineExceeded():
             return 504, {}
         case ModelFailed():

@@ -48,7 +48,7 @@ async def _refuse(_: Request, error: ParmError) -> JSONResponse:
 class Ingress:
     """Answers queries over HTTP and by handle, from one driver on this replica's event loop."""
 
-    async def __init__(
+    async def __init__(  # type: ignore[misc]
         self, settings: Settings, manifest: Manifest, deployed: DeploymentHandle, *parities: DeploymentHandle
     ) -> None:
         self._settings = settings

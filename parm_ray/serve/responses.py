@@ -15,6 +15,8 @@ from parm_ray.serve.protocol import JSON_LENGTH, InferRequest
 from parm_ray.serve.tensors import datatype_of, to_json
 
 OUTCOME, GROUP, SLOT, LATENESS = "x-parm-outcome", "x-parm-group", "x-parm-slot", "x-parm-lateness-ms"
+# Some clients and proxies refuse an answer with a longer header line.
+_LONGEST_HEADER = 4096
 _WORST_FIRST = (Outcome.DEFAULT, Outcome.RECONSTRUCTED, Outcome.ORIGINAL)
 
 
@@ -24,7 +26,8 @@ def build_infer_response(
     """Return body and headers. Where each answer came from is in `parameters` and in the headers.
 
     One query: `outcome`, `group`, `slot`, `lateness_ms`, `reconstructed`. Several: comma-separated
-    lists in query order, except `outcome`, the worst of them (clients take scalars only).
+    lists in query order, except `outcome`, the worst of them (clients take scalars only). A list too
+    long for a header line is in `parameters` alone.
     """
     outputs = np.stack([p.output for p in predictions]).astype(manifest.output.numpy_dtype, copy=False)
     worst = next(o for o in _WORST_FIRST if any(p.outcome is o for p in predictions))
@@ -50,10 +53,9 @@ def build_infer_response(
     headers = {
         "content-type": "application/octet-stream" if request.binary else "application/json",
         OUTCOME: worst.value,
-        GROUP: ",".join(str(p.group) for p in predictions),
-        SLOT: ",".join(str(p.slot) for p in predictions),
-        LATENESS: ",".join(f"{p.lateness_ms:.3f}" for p in predictions),
     }
+    lists = {GROUP: _groups(predictions), SLOT: _slots(predictions), LATENESS: _latenesses(predictions)}
+    headers |= {name: text for name, text in lists.items() if len(text) <= _LONGEST_HEADER}
     if request.binary:
         headers[JSON_LENGTH] = str(len(text))
     return text + raw, headers
@@ -73,10 +75,22 @@ def _provenance(predictions: Sequence[Prediction], worst: Outcome) -> dict[str, 
         "outcome": worst.value,
         "reconstructed": any(p.reconstructed for p in predictions),
         "outcomes": ",".join(p.outcome.value for p in predictions),
-        "groups": ",".join(str(p.group) for p in predictions),
-        "slots": ",".join(str(p.slot) for p in predictions),
-        "lateness_ms": ",".join(f"{p.lateness_ms:.3f}" for p in predictions),
+        "groups": _groups(predictions),
+        "slots": _slots(predictions),
+        "lateness_ms": _latenesses(predictions),
     }
+
+
+def _groups(predictions: Sequence[Prediction]) -> str:
+    return ",".join(str(p.group) for p in predictions)
+
+
+def _slots(predictions: Sequence[Prediction]) -> str:
+    return ",".join(str(p.slot) for p in predictions)
+
+
+def _latenesses(predictions: Sequence[Prediction]) -> str:
+    return ",".join(f"{p.lateness_ms:.3f}" for p in predictions)
 
 
 def server_metadata(name: str, version: str) -> dict[str, Any]:

@@ -38,29 +38,37 @@ class RequestTensor(BaseModel):
 
     name: str
     datatype: str = Field(description="the model's, or BYTES for JPEG/PNG files (base64 in JSON)")
-    shape: list[int]
-    parameters: dict[str, bool | int | float | str] = {}
-    data: list[Any] | None = None
+    shape: list[int] = Field(description="[n, then the model's input shape], or [n] for n files")
+    parameters: dict[str, bool | int | float | str] = Field({}, description="binary_data_size, in bytes")
+    data: list[Any] | None = Field(None, description="absent when the tensor is binary")
 
 
 class RequestedOutput(BaseModel):
     """An output the client wants, and whether in binary."""
 
     name: str
-    parameters: dict[str, bool | int | float | str] = {}
+    parameters: dict[str, bool | int | float | str] = Field({}, description="binary_data: true or false")
 
 
 class InferenceRequest(BaseModel):
     """`parameters`: deadline_ms (or timeout in microseconds), redundancy, binary_data_output."""
 
-    id: str | None = None
-    parameters: dict[str, bool | int | float | str] = {}
+    id: str | None = Field(None, description="sent back with the answer")
+    parameters: dict[str, bool | int | float | str] = Field(
+        {}, description="deadline_ms; timeout (microseconds, 0 = none); redundancy; binary_data_output"
+    )
     inputs: list[RequestTensor]
     outputs: list[RequestedOutput] = []
 
 
-class ResponseTensor(RequestTensor):
-    """An output tensor."""
+class ResponseTensor(BaseModel):
+    """An output tensor: `data` flat row-major, null for NaN and infinities; or binary data."""
+
+    name: str
+    datatype: str
+    shape: list[int] = Field(description="[n, then the model's output shape]")
+    parameters: dict[str, bool | int | float | str] = Field({}, description="binary_data_size, in bytes")
+    data: list[Any] | None = Field(None, description="absent when the tensor is binary")
 
 
 class InferenceResponse(BaseModel):
@@ -80,7 +88,7 @@ class Error(BaseModel):
 
 
 _EXAMPLE = {
-    "inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 28, 28, 1], "data": [0]}],
+    "inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 2, 2, 1], "data": [0, 85, 170, 255]}],
     "parameters": {"deadline_ms": 500, "redundancy": True},
 }
 
@@ -101,17 +109,41 @@ def _inlined(model: type[BaseModel]) -> dict[str, Any]:
     return resolved
 
 
+def _header(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "schema": schema, "description": description}
+
+
+_HEADERS = [
+    _header(
+        "Inference-Header-Content-Length",
+        {"type": "integer"},
+        "bytes of the JSON part, when binary data follow it",
+    ),
+    _header("x-parm-deadline-ms", {"type": "number"}, "as parameter deadline_ms, which wins"),
+    _header("x-parm-redundancy", {"enum": ["on", "off"]}, "as parameter redundancy, which wins"),
+]
+_ANSWER_HEADERS = {
+    name: {"schema": {"type": "string"}, "description": description}
+    for name, description in {
+        "x-parm-outcome": "original, reconstructed or default; the worst of several queries",
+        "x-parm-group": "group of each query, separated by commas",
+        "x-parm-slot": "slot of each query, separated by commas",
+        "x-parm-lateness-ms": "how late each stand-in answer was used, separated by commas; 0 for originals",
+    }.items()
+}
+
 INFER: dict[str, Any] = {
+    "parameters": _HEADERS,
     "requestBody": {
         "required": True,
         "content": {
             "application/json": {"schema": _inlined(InferenceRequest), "example": _EXAMPLE},
             "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
         },
-    }
+    },
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"model": InferenceResponse},
+    200: {"model": InferenceResponse, "headers": _ANSWER_HEADERS},
     **{
         status: {"model": Error, "description": what}
         for status, what in {

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import struct
+from array import array
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,6 @@ from parm_ray.core import InvalidInput
 Array = NDArray[Any]
 
 DTYPES: dict[str, np.dtype] = {
-    "BOOL": np.dtype(np.bool_),
     "UINT8": np.dtype(np.uint8),
     "UINT16": np.dtype(np.uint16),
     "UINT32": np.dtype(np.uint32),
@@ -30,6 +33,7 @@ DTYPES: dict[str, np.dtype] = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 BYTES = "BYTES"
+_MAX = float(np.finfo(np.float64).max)
 
 
 def datatype_of(dtype: np.dtype) -> str:
@@ -40,108 +44,126 @@ def datatype_of(dtype: np.dtype) -> str:
 def check_shape(shape: Any, field: str) -> tuple[int, ...]:
     """Return a JSON shape as a tuple of sizes >= 0. Raises InvalidInput."""
     if not isinstance(shape, list) or not shape:
-        raise InvalidInput(field, "a list of sizes", _short(shape))
+        raise InvalidInput(field, "a list of sizes", shown(shape))
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**31:
-            raise InvalidInput(field, "sizes from 0 to 2147483647", _short(size))
+            raise InvalidInput(field, "sizes from 0 to 2147483647", shown(size))
     return tuple(shape)
 
 
 def from_binary(data: bytes | memoryview, dtype: np.dtype, shape: tuple[int, ...], field: str) -> Array:
-    """Return `data` as an array without copying it (read-only). Raises InvalidInput on its length."""
-    expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    """Return `data` as an array (read-only). Raises InvalidInput on its length.
+
+    Nothing is copied, unless the values lie at addresses that native code may not read them from.
+    """
+    expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         raise InvalidInput(
             field, f"{expected} bytes for {datatype_of(dtype)}{list(shape)}", f"{len(data)} bytes"
         )
-    return np.frombuffer(data, dtype).reshape(shape)
+    values = np.frombuffer(data, dtype).reshape(shape)
+    if not values.flags.aligned:
+        values = values.copy()
+        values.flags.writeable = False
+    return values
 
 
 def from_json(data: Any, dtype: np.dtype, shape: tuple[int, ...], field: str) -> Array:
-    """Return JSON `data`, nested or flat row-major, as an array. Raises InvalidInput.
+    """Return JSON `data`, nested like the shape or flat row-major, as an array. Raises InvalidInput.
 
     Numbers must be representable: no wrap-around, no fraction into an integer, no true for 1.
     """
+    flat, types = _flattened(data, shape, field)
+    return _exact(flat, types, dtype, field).reshape(shape)
+
+
+def _flattened(data: Any, shape: tuple[int, ...], field: str) -> tuple[list[Any], set[type]]:
+    """The values in row-major order and their types; numpy would guess what a ragged list means."""
+    wanted = f"{math.prod(shape)} values, flat or nested as {list(shape)}"
     if not isinstance(data, list):
-        raise InvalidInput(field, "a list of values", _short(data))
-    try:
-        raw = np.array(data)
-    except (ValueError, TypeError, OverflowError):
-        raise InvalidInput(field, "a list that is flat or nested like the shape", "a ragged list") from None
-    if raw.size != int(np.prod(shape, dtype=object)):
-        raise InvalidInput(field, f"{int(np.prod(shape, dtype=object))} values", f"{raw.size}")
-    if raw.ndim != 1 and raw.shape != shape:
-        raise InvalidInput(
-            field, f"flat values or values nested as {list(shape)}", f"nested as {list(raw.shape)}"
-        )
-    return _exact(raw, data, dtype, field).reshape(shape)
+        raise InvalidInput(field, wanted, shown(data))
+    flat, types = data, set(map(type, data))
+    if list in types:
+        for depth, size in enumerate(shape):
+            if depth:
+                if types != {list}:
+                    raise InvalidInput(field, wanted, f"values beside lists at depth {depth}")
+                sizes = set(map(len, flat))
+                if sizes != {size}:
+                    raise InvalidInput(field, wanted, f"lists of {shown(sorted(sizes))} at depth {depth}")
+                flat = list(chain.from_iterable(flat))
+                types = set(map(type, flat))
+            elif len(flat) != size:
+                raise InvalidInput(field, wanted, f"a list of {len(flat)} lists")
+        if list in types:
+            raise InvalidInput(field, wanted, "deeper lists")
+    elif len(flat) != math.prod(shape):
+        raise InvalidInput(field, wanted, f"{len(flat)} values")
+    return flat, types
 
 
-def _exact(raw: Array, data: list[Any], dtype: np.dtype, field: str) -> Array:
+def _exact(flat: list[Any], types: set[type], dtype: np.dtype, field: str) -> Array:
     name = datatype_of(dtype)
-    if raw.size == 0:
-        return raw.astype(dtype)
-    if dtype.kind == "b":
-        if raw.dtype.kind != "b":
-            raise InvalidInput(field, "true or false values", _sample(raw))
-        return raw
-    # numpy turns [true, 2] into numbers; only the list itself still knows.
-    if raw.dtype.kind not in "uif" or _has_bool(data):
-        raise InvalidInput(field, f"numbers for {name}", _sample(raw))
+    if not types <= {int, float}:
+        raise InvalidInput(field, f"numbers for {name}", _first(flat, lambda v: type(v) not in (int, float)))
     if dtype.kind == "f":
+        try:
+            exact = np.frombuffer(array("d", flat), np.float64)
+        except OverflowError:
+            raise InvalidInput(
+                field, f"numbers that {name} can hold", _first(flat, lambda v: abs(v) > _MAX)
+            ) from None
         with np.errstate(over="ignore"):
-            values = raw.astype(dtype)
-        if np.isinf(values).any() and np.isfinite(raw).all():
-            raise InvalidInput(field, f"numbers that {name} can hold", _sample(raw[np.isinf(values)]))
+            values = exact.astype(dtype)
+        lost = np.isinf(values) & np.isfinite(exact)
+        if lost.any():
+            raise InvalidInput(field, f"numbers that {name} can hold", shown(flat[int(lost.argmax())]))
         return values
-    if raw.dtype.kind == "f":
-        raise InvalidInput(field, f"whole numbers for {name}", _sample(raw))
-    info = np.iinfo(dtype)
-    low, high = int(raw.min()), int(raw.max())
-    if low < info.min or high > info.max:
+    if float in types:
+        raise InvalidInput(field, f"whole numbers for {name}", _first(flat, lambda v: type(v) is float))
+    try:
+        # `array` checks each value against the C type, which numpy before 2 does not.
+        return np.frombuffer(array(dtype.char, flat), dtype)
+    except OverflowError:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         raise InvalidInput(
-            field, f"{name} values from {info.min} to {info.max}", low if low < info.min else high
-        )
-    return raw.astype(dtype)
-
-
-def _has_bool(data: Any) -> bool:
-    if isinstance(data, list):
-        return any(_has_bool(item) for item in data)
-    return isinstance(data, bool)
+            field, f"{name} values from {low} to {high}", _first(flat, lambda v: not low <= v <= high)
+        ) from None
 
 
 def split_bytes(data: bytes | memoryview, count: int, field: str) -> list[bytes]:
     """Return the `count` elements of a binary BYTES tensor: 4-byte little-endian length, then bytes."""
-    elements, at = [], 0
-    while at < len(data) and len(elements) <= count:
+    elements: list[bytes] = []
+    at = 0
+    while at < len(data) and len(elements) < count:
         if at + 4 > len(data):
-            raise InvalidInput(field, "a 4-byte length before each element", "a truncated tensor")
+            raise InvalidInput(field, "a 4-byte length before each element", f"{len(data) - at} bytes")
         (length,) = struct.unpack_from("<I", data, at)
         at += 4
         if at + length > len(data):
-            raise InvalidInput(field, f"{length} bytes of element {len(elements)}", f"{len(data) - at}")
+            raise InvalidInput(field, f"{length} bytes of element {len(elements)}", f"{len(data) - at} bytes")
         elements.append(bytes(data[at : at + length]))
         at += length
     if len(elements) != count or at != len(data):
-        raise InvalidInput(field, f"{count} elements", f"{len(elements)} and {len(data) - at} more bytes")
+        got = f"{len(elements)} and {len(data) - at} more bytes"
+        raise InvalidInput(field, f"{count} elements, each after its length", got)
     return elements
 
 
 def bytes_from_json(data: Any, count: int, field: str) -> list[bytes]:
     """Return `count` elements of a JSON BYTES tensor of files: base64 strings, flat or one per row."""
     if not isinstance(data, list) or len(data) != count:
-        got = f"{len(data)} values" if isinstance(data, list) else _short(data)
+        got = f"{len(data)} values" if isinstance(data, list) else shown(data)
         raise InvalidInput(field, f"a list of {count} base64 strings", got)
     elements = []
     for i, item in enumerate(data):
         text = item[0] if isinstance(item, list) and len(item) == 1 else item
         if not isinstance(text, str):
-            raise InvalidInput(f"{field}[{i}]", "a base64 string", _short(text))
+            raise InvalidInput(f"{field}[{i}]", "a base64 string", shown(text))
         try:
             elements.append(base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError):
-            raise InvalidInput(f"{field}[{i}]", "a base64 string", "other characters") from None
+            raise InvalidInput(f"{field}[{i}]", "a base64 string", shown(text)) from None
     return elements
 
 
@@ -149,14 +171,31 @@ def to_json(array: Array) -> list[Any]:
     """Flat row-major values; what JSON has no number for (NaN, infinities) becomes null."""
     flat = array.reshape(-1)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        return [value if np.isfinite(value) else None for value in flat.tolist()]
+        return [value if math.isfinite(value) else None for value in flat.tolist()]
     return flat.tolist()
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def shown(value: object, depth: int = 2) -> str:
+    """What a message shows of a JSON value: short, and cheap however large or deep the value is."""
+    match value:
+        case None:
+            return "nothing" if depth == 2 else "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return repr(value) if len(value) <= 60 else repr(value[:57]) + "..."
+        case int() if value.bit_length() > 128:
+            return f"an integer of {value.bit_length()} bits"
+        case list() if depth:
+            few = ", ".join(shown(item, depth - 1) for item in value[:6])
+            return f"[{few}{', ...' if len(value) > 6 else ''}]"
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return f"an object of {len(value)} keys"
+    return repr(value)[:60]
 
 
-def _sample(raw: Array) -> str:
-    return _short(raw.reshape(-1)[:3].tolist())
+def _first(flat: list[Any], is_bad: Callable[[Any], bool]) -> str:
+    at = next((i for i, value in enumerate(flat) if is_bad(value)), 0)
+    return f"{shown(flat[at], 1)} at {at}"

@@ -62,7 +62,7 @@ class RandomDriver:
                 self.resolved[query] = outcome
             case actions.Abandon(query):
                 self.abandoned.add(query)
-            case actions.Compare(group, slot):
+            case actions.Compare(group):
                 assert group in self.kept
             case actions.Withdraw(call):
                 if call in self.queued:
