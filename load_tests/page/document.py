@@ -97,7 +97,7 @@ def _tile(row: Row) -> str:
     return (
         f'<div class="tile plan-{row["plan"]}"><h3>{escape(row["title"])}</h3>'
         f'<div class="figure" style="color: var(--ink)">{finite}{unit}</div>'
-        f"<p>{escape(row['replicas'])} replicas, median {ms(row['p50_ms'])} ms<br>"
+        f"<p>{escape(row['replicas'])} replicas<br>median {ms(row['p50_ms'])} ms<br>"
         f"utilisation of the deployed pool {percent(row['utilization'], 0)}</p></div>"
     )
 
@@ -136,7 +136,7 @@ def _groups(report: Report) -> str:
         '<li><i class="swatch bar late"></i>its rest, when nobody waits any more</li>'
         '<li><i class="swatch bar parity"></i>the parity query</li>'
         '<li><i class="swatch round" style="color:var(--ink)"></i>answered by the original</li>'
-        '<li><i class="swatch round outcome-reconstructed"></i>answered by a reconstruction</li></ul>'
+        '<li><i class="swatch diamond outcome-reconstructed"></i>answered by a reconstruction</li></ul>'
     )
     parts = [legend]
     for title, lines in shown.items():

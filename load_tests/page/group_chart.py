@@ -117,7 +117,7 @@ def _bar(call: Call, answer: tuple[float, str] | None, middle: float, x: Linear,
         parts.append(_rect(useful, end, middle, x, "bar late"))
     parts.insert(0, _rect(call.begin, useful, middle, x, f"bar {kind}{' died' if call.failed else ''}"))
     if call.end is None or call.end > x.high:
-        words = "no answer yet" if call.end is None else f"answers at {call.end:.0f} ms"
+        words = "no answer" if call.end is None else f"answers at {call.end:.0f} ms"
         parts.append(text(x(end), middle - 10, words, class_="note", text_anchor="end"))
     return tag("g", *parts)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from parm_ray.codes.base import Array
 
-# Dtypes that OpenCV reduces itself; others go through a float wide enough to be exact.
+# Dtypes that OpenCV reduces itself; others go through a float that holds all their values.
 _CV_DTYPES = frozenset(map(np.dtype, (np.uint8, np.uint16, np.int16, np.float32, np.float64)))
 
 
@@ -50,7 +50,10 @@ def _resize_into(target: Array, image: Array) -> None:
         wide = np.float64 if image.dtype.itemsize > 2 else np.float32
         reduced = np.empty(target.shape, wide)
         _resize_into(reduced, image.astype(wide))
-        target[...] = np.rint(reduced) if image.dtype.kind in "ui" else reduced
+        if image.dtype.kind in "ui":
+            # OpenCV's weights are float32: the mean of many large pixels may leave their range.
+            np.rint(reduced, out=reduced).clip(image.min(), image.max(), out=reduced)
+        target[...] = reduced
         return
     size, channels = target.shape[1::-1], image.shape[2]
     start = 0

@@ -89,6 +89,8 @@ class ConcatEncoder:
         longest = check_slots(slots, self.k)
         if longest.ndim != 4:
             raise InvalidInput("slots", f"{self.layout} images, [b, 3 dims]", f"shape {longest.shape}")
+        if longest.dtype.kind in "ui" and longest.dtype.itemsize > 4:
+            raise InvalidInput("slots", "images of floats or of integers of 8 to 32 bits", str(longest.dtype))
         out = np.empty(longest.shape, longest.dtype)
         images = self._channels_last(out)
         planes, rows = len(images) // len(out), len(out)

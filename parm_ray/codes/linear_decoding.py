@@ -17,6 +17,9 @@ from parm_ray.codes.shape import check_count
 from parm_ray.codes.weights import Weights, row_scales
 from parm_ray.core import InvalidInput
 
+# Narrower floats are summed in float32, which subtracting in place would not do.
+_QUICK_DTYPES = frozenset(map(np.dtype, (np.float32, np.float64)))
+
 _Pattern = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -57,29 +60,31 @@ class LinearDecoder:
             if quick is not None:
                 return {wanted[0]: quick}
         missing, rows = self._check(outputs, parities, lengths, wanted)
-        decoded = self._solve(outputs, parities, lengths, missing, rows)
+        decoded = self._solve(outputs, parities, lengths, missing, rows) if len(wanted) else {}
         return {slot: decoded[slot] for slot in wanted}
 
     def _subtract(
         self, outputs: Sequence[Batch], parity: Batch, lengths: Sequence[int], slot: int
     ) -> Array | None:
         """One missing slot, all batches alike: k - 1 subtractions. None = leave it to the general way."""
-        if parity is None or parity.dtype.kind != "f" or not len(outputs) == len(lengths) == self.k:
+        if parity is None or parity.dtype not in _QUICK_DTYPES or len(outputs) != self.k:
             return None
-        shape, dtype = parity.shape, parity.dtype
-        result, missing = parity, -1
+        shape = parity.shape
+        if not shape or len(lengths) != self.k or lengths.count(shape[0]) != self.k:
+            return None
+        result, lost = parity, False
         for i, output in enumerate(outputs):
             if output is None:
-                if missing >= 0:
+                if i != slot:
                     return None
-                missing = i
-            elif output.shape != shape or output.dtype != dtype:
+                lost = True
+            elif output.shape != shape:
                 return None
             elif result is parity:
                 result = parity - output
             else:
-                np.subtract(result, output, result)
-        if result is parity or missing != slot or lengths[slot] != shape[0]:
+                result -= output
+        if not lost or result is parity or result.dtype != parity.dtype:
             return None
         return result
 
@@ -112,8 +117,6 @@ class LinearDecoder:
         missing: tuple[int, ...],
         rows: tuple[int, ...],
     ) -> dict[int, Array]:
-        if not missing:
-            return {}
         answers = [p[: max(lengths)] for p in parities if p is not None]
         dtype = answers[0].dtype
         residuals = np.array(answers, np.result_type(dtype, np.float32))

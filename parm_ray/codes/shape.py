@@ -56,13 +56,17 @@ def fill_row(fill: ArrayLike | None, like: Array) -> Array:
     not broadcast to a query or lies outside an integer dtype's range.
     """
     shape, dtype = like.shape[1:], like.dtype
-    values = np.asarray(0 if fill is None else fill)
+    try:
+        values = np.asarray(0 if fill is None else fill)
+    except ValueError:
+        raise InvalidInput("fill", f"something that broadcasts to {shape}", "a ragged sequence") from None
     if values.dtype.kind not in "uifb":
         raise InvalidInput("fill", "numbers", f"{values.dtype}")
     if dtype.kind in "ui":
         info = np.iinfo(dtype)
         values = np.rint(values) if values.dtype.kind == "f" else values
-        if values.size and not (np.min(values) >= info.min and np.max(values) <= info.max):
+        # As Python numbers: float64 would round the ends of a 64-bit range.
+        if values.size and not (info.min <= values.min().item() and values.max().item() <= info.max):
             raise InvalidInput("fill", f"values of {dtype} ({info.min} to {info.max})", str(fill))
     try:
         return np.broadcast_to(values.astype(dtype), shape)

@@ -19,10 +19,14 @@ FILE_NAME = "manifest.json"
 
 DType = Literal["uint8", "uint16", "uint32", "int32", "int64", "float16", "float32", "float64"]
 Dims = tuple[Annotated[int, Field(ge=1)], ...]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+# Goes into URL paths, log lines and metric labels.
+Label = Annotated[str, Field(pattern=r"^[\w.+-]+$")]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # NaN and infinities (of a metric) are written as such: null could not be read back.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
 class TensorSpec(_Strict):
@@ -57,9 +61,9 @@ class Preprocessing(_Strict):
     `channels_first`: give the net CHW although queries come as HWC.
     """
 
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[Annotated[float, Field(gt=0)], ...] = (1.0,)
-    fill: tuple[float, ...] | None = None
+    mean: tuple[Finite, ...] = (0.0,)
+    std: tuple[Annotated[Finite, Field(gt=0)], ...] = (1.0,)
+    fill: tuple[Finite, ...] | None = None
     channels_first: bool = True
 
 
@@ -95,6 +99,12 @@ class CodeSpec(_Strict):
     r: Annotated[int, Field(ge=1)] = 1
     row: Annotated[int, Field(ge=0)] = 0
 
+    @model_validator(mode="after")
+    def _row_is_one_of_r(self) -> CodeSpec:
+        if self.row >= self.r:
+            raise ValueError(f"row: expected 0 to {self.r - 1} (r = {self.r}), got {self.row}")
+        return self
+
 
 class Manifest(_Strict):
     """The whole artefact. `code` is None for a deployed model and set for a parity model.
@@ -104,8 +114,8 @@ class Manifest(_Strict):
     """
 
     format: Literal[1] = FORMAT
-    name: str = Field(min_length=1)
-    version: str = "1"
+    name: Label
+    version: Label = "1"
     input: InputSpec
     output: TensorSpec
     preprocessing: Preprocessing = Preprocessing()
@@ -115,24 +125,39 @@ class Manifest(_Strict):
     metrics: dict[str, float] = Field(default_factory=dict)
     provenance: dict[str, str] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _fill_is_a_query(self) -> Manifest:
+        fill, spec = self.preprocessing.fill, self.input
+        if fill is None:
+            return self
+        channels = spec.shape[0] if spec.layout == "CHW" else (1, *spec.shape)[-1]
+        if len(fill) not in (1, channels):
+            raise ValueError(f"preprocessing.fill: expected 1 or {channels} values, got {len(fill)}")
+        if spec.numpy_dtype.kind in "iu":
+            info = np.iinfo(spec.numpy_dtype)
+            if not all(info.min <= value <= info.max for value in fill):
+                legal = f"{spec.dtype} values from {info.min} to {info.max}"
+                raise ValueError(f"preprocessing.fill: expected {legal}, got {fill}")
+        return self
+
 
 def load_manifest(directory: str | Path) -> Manifest:
     """Read and check `directory/manifest.json`. Raises ConfigError with the path and the key."""
     path = Path(directory) / FILE_NAME
     try:
-        return Manifest.model_validate(json.loads(path.read_text()))
+        return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the artefact manifest ({error.strerror})") from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{path}: not JSON ({error})") from None
     except ValidationError as error:
-        lines = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"{path}: {lines}") from None
+        lines = (": ".join((".".join(map(str, e["loc"])) or "manifest", e["msg"])) for e in error.errors())
+        raise ConfigError(f"{path}: {'; '.join(lines)}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not JSON in UTF-8 ({error})") from None
 
 
 def save_manifest(manifest: Manifest, directory: str | Path) -> Path:
     """Write `manifest.json` into `directory` (made if missing) and return its path."""
     path = Path(directory) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(manifest.model_dump_json(indent=2, exclude_defaults=False) + "\n")
+    path.write_text(manifest.model_dump_json(indent=2, exclude_defaults=False) + "\n", encoding="utf-8")
     return path

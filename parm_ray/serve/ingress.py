@@ -114,7 +114,12 @@ class Ingress:
         """Answer the queries of an Open Inference Protocol request, JSON or binary."""
         self._check_model(model, version)
         body = await read_body(request, self._limits.max_body_bytes)
-        parsed = protocol.parse_infer_request(body, request.headers, self._manifest, self._limits)
+        parse = (body, request.headers, self._manifest, self._limits)
+        if protocol.may_hold_files(body):
+            # Decoding a photograph takes long enough to make every other query late.
+            parsed = await asyncio.to_thread(protocol.parse_infer_request, *parse)
+        else:
+            parsed = protocol.parse_infer_request(*parse)
         predictions = await self._answer(parsed.queries, parsed.deadline_ms, parsed.redundancy)
         content, headers = responses.build_infer_response(parsed, self._name, self._manifest, predictions)
         return Response(content, headers=headers)

@@ -59,6 +59,11 @@ class InferRequest:
     binary: bool
 
 
+def may_hold_files(body: bytes) -> bool:
+    """Whether parsing may have to decode pictures; cheap, and never false for a request that does."""
+    return b"BYTES" in body
+
+
 def parse_infer_request(
     body: bytes, headers: Mapping[str, str], manifest: Manifest, limits: Limits
 ) -> InferRequest:

@@ -48,7 +48,7 @@ def test_a_png_with_a_changed_byte_is_refused():
         damaged = bytearray(PNG)
         damaged[at] ^= 0x55
         with pytest.raises(InvalidInput):
-            decode(bytes(damaged), spec(24, 32))
+            image_size(bytes(damaged))
 
 
 @pytest.mark.parametrize(

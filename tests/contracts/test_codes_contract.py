@@ -1,0 +1,333 @@
+"""What every code promises, over every code: `parm_ray.codes.base` as properties.
+
+Outputs are small whole numbers in floats, so that sums of them are exact; only codes that solve a
+system (weights other than 1) are held to a tolerance.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from parm_ray.codes import Code, list_codes, make_code
+from parm_ray.core import InvalidInput, NotRecoverable
+
+Spec = tuple[str, str, int, int]
+Draw = Callable[..., Any]
+
+SPECS: list[Spec] = [
+    *((encoder, decoder, k, 1) for encoder in ("sum", "concat") for decoder in ("subtract", "slot")
+      for k in (1, 2, 3, 4, 7)),
+    *(("weighted", "subtract", k, r) for k, r in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 2), (4, 2), (4, 3), (8, 3))),
+    *(("weighted", "slot", k, r) for k, r in ((2, 1), (2, 2), (3, 2))),
+    *(("replicate", "copy", 1, r) for r in (1, 2, 3)),
+]  # fmt: skip
+QUERY_DTYPES = ("uint8", "uint16", "int8", "int16", "int32", "float16", "float32", "float64")
+QUERY = (5, 6, 3)
+OUTPUT_SHAPES = ((), (5,), (2, 3))
+FEW = settings(max_examples=25, deadline=None)
+
+every_code = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "{}-{}-k{}-r{}".format(*spec))
+
+
+def code_of(spec: Spec) -> Code:
+    return make_code(*spec)
+
+
+def exact(spec: Spec) -> bool:
+    return spec[0] != "weighted" or spec[1] == "slot"
+
+
+def check(spec: Spec, actual: np.ndarray, expected: np.ndarray) -> None:
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    if exact(spec):
+        assert_array_equal(actual, expected)
+    else:
+        assert_allclose(actual, expected, atol=1e-2)
+
+
+def random_queries(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return random.normal(50, 40, shape).astype(dtype)
+    info = np.iinfo(dtype)
+    return random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+
+
+@st.composite
+def lengths_of(draw: Draw, k: int) -> list[int]:
+    lengths = draw(st.lists(st.integers(0, 3), min_size=k, max_size=k))
+    if not any(lengths):
+        lengths[draw(st.integers(0, k - 1))] = draw(st.integers(1, 3))
+    return lengths
+
+
+@st.composite
+def slots_of(draw: Draw, k: int, dtypes: tuple[str, ...] = QUERY_DTYPES) -> list[np.ndarray | None]:
+    dtype, seed = draw(st.sampled_from(dtypes)), draw(st.integers(0, 2**16))
+    return [random_queries(dtype, (n, *QUERY), seed + i) if n else None
+            for i, n in enumerate(draw(lengths_of(k)))]  # fmt: skip
+
+
+@st.composite
+def outputs_of(draw: Draw, lengths: list[int], dtype: str = "float32") -> list[np.ndarray | None]:
+    shape, random = draw(st.sampled_from(OUTPUT_SHAPES)), np.random.default_rng(draw(st.integers(0, 2**16)))
+    return [random.integers(-99, 100, (n, *shape)).astype(dtype) if n else None for n in lengths]
+
+
+def answers(
+    code: Code, outputs: list[np.ndarray | None], lost: frozenset[int], rows: frozenset[int]
+) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]:
+    """What has arrived: outputs but for the lost ones, and the targets of some parity rows, read-only."""
+    own = [None if i in lost else output for i, output in enumerate(outputs)]
+    parities = [code.target(row, outputs) if row in rows else None for row in range(code.r)]
+    for array in (*own, *parities):
+        if array is not None:
+            array.flags.writeable = False
+    return own, parities
+
+
+def present(lengths: list[int]) -> frozenset[int]:
+    return frozenset(i for i, n in enumerate(lengths) if n)
+
+
+def test_every_pair_is_under_test() -> None:
+    assert {(row["encoder"], row["decoder"]) for row in list_codes()} == {spec[:2] for spec in SPECS}
+
+
+@every_code
+@FEW
+@given(data=st.data())
+def test_encodes_rows_by_themselves(spec: Spec, data: st.DataObject) -> None:
+    code, slots = code_of(spec), data.draw(slots_of(spec[2]))
+    parities = code.encode(slots, fill=7)
+    given_slots = [slot for slot in slots if slot is not None]
+    rows = max(map(len, given_slots))
+    assert len(parities) == code.r
+    for parity in parities:
+        assert parity.shape == (rows, *QUERY)
+        assert parity.flags.c_contiguous
+        assert (parity.dtype.kind == "f") == (given_slots[0].dtype.kind == "f")
+        if given_slots[0].dtype.kind == "u":
+            assert parity.dtype.kind == "u"
+    for row in range(rows):
+        alone = [None if slot is None or len(slot) <= row else slot[row : row + 1] for slot in slots]
+        for parity, single in zip(parities, code.encode(alone, fill=7), strict=True):
+            assert_array_equal(parity[row : row + 1], single)
+
+
+@every_code
+@FEW
+@given(data=st.data())
+def test_encoding_is_pure_and_takes_any_memory_layout(spec: Spec, data: st.DataObject) -> None:
+    code, slots = code_of(spec), data.draw(slots_of(spec[2]))
+    before = pickle.dumps(slots)
+    awkward = [None if slot is None else _strided(slot) for slot in slots]
+    for slot in (*slots, *awkward):
+        if slot is not None:
+            slot.flags.writeable = False
+    first, second, third = code.encode(slots), code.encode(slots), code.encode(awkward)
+    assert pickle.dumps(slots) == before
+    for one, two, three in zip(first, second, third, strict=True):
+        assert one.tobytes() == two.tobytes()
+        assert_array_equal(one, three)
+        assert three.flags.c_contiguous
+        if spec[0] != "replicate":
+            assert not any(np.shares_memory(one, slot) for slot in slots if slot is not None)
+
+
+def _strided(batch: np.ndarray) -> np.ndarray:
+    """The same numbers, neither contiguous nor forwards: every axis reversed in memory, in columns."""
+    flipped = np.asfortranarray(np.repeat(batch[:, ::-1, ::-1, ::-1], 2, axis=2))
+    return flipped[:, ::-1, ::-2, ::-1]
+
+
+@every_code
+@FEW
+@given(data=st.data(), fill=st.sampled_from([None, 5, [1.0, 2.0, 3.0]]))
+def test_an_absent_row_is_a_row_of_fill(spec: Spec, data: st.DataObject, fill: Any) -> None:
+    code, slots = code_of(spec), data.draw(slots_of(spec[2]))
+    longest = max((slot for slot in slots if slot is not None), key=len)
+    row = np.broadcast_to(np.asarray(0 if fill is None else fill).astype(longest.dtype), QUERY)
+    whole = [np.empty_like(longest) for _ in slots]
+    for full, slot in zip(whole, slots, strict=True):
+        full[...] = row
+        if slot is not None:
+            full[: len(slot)] = slot
+    for parity, expected in zip(code.encode(slots, fill), code.encode(whole, fill), strict=True):
+        if longest.dtype.kind == "f":
+            assert_allclose(parity, expected, rtol=1e-3)
+        else:
+            assert_array_equal(parity, expected)
+
+
+@every_code
+@pytest.mark.parametrize("dtype", [d for d in QUERY_DTYPES if np.dtype(d).kind != "f"])
+def test_integers_never_overflow(spec: Spec, dtype: str) -> None:
+    code, info = code_of(spec), np.iinfo(dtype)
+    weights = getattr(code.encoder, "weights", np.full((code.r, code.k), 1 / code.k))
+    for extreme in (int(info.min), int(info.max)):
+        slots = [np.full((1, *QUERY), extreme, dtype) for _ in range(code.k)]
+        for parity, row in zip(code.encode(slots, fill=extreme), weights, strict=True):
+            assert parity.dtype.kind == np.dtype(dtype).kind
+            assert set(parity.ravel().tolist()) == {round(float(row.sum()) * extreme)}
+
+
+@every_code
+@FEW
+@given(data=st.data(), dtype=st.sampled_from(["float32", "float64"]))
+def test_decodes_exactly_what_it_calls_recoverable(spec: Spec, data: st.DataObject, dtype: str) -> None:
+    code, lengths = code_of(spec), data.draw(lengths_of(spec[2]))
+    outputs = data.draw(outputs_of(lengths, dtype))
+    lost = data.draw(st.sets(st.sampled_from(sorted(present(lengths)))).map(frozenset))
+    rows = data.draw(st.sets(st.sampled_from(range(code.r))).map(frozenset))
+    own, parities = answers(code, outputs, lost, rows)
+    possible = code.recoverable(present(lengths), present(lengths) - lost, rows)
+    assert possible <= lost
+    decoded = code.decode(own, parities, lengths, sorted(possible))
+    assert set(decoded) == possible
+    for slot, output in decoded.items():
+        check(spec, output, np.asarray(outputs[slot]))
+        check(spec, code.decode(own, parities, lengths, [slot])[slot], np.asarray(outputs[slot]))
+    for slot in {-1, *range(code.k + 1)} - possible:
+        for wanted in ([slot], [*possible, slot]):
+            with pytest.raises(NotRecoverable, match=rf"^slots .*{slot}.*: recoverable now are"):
+                code.decode(own, parities, lengths, wanted)
+
+
+@every_code
+def test_any_r_losses_are_recoverable_and_nothing_is_out_of_nothing(spec: Spec) -> None:
+    code = code_of(spec)
+    everyone, rows = frozenset(range(code.k)), frozenset(range(code.r))
+    lengths = [1 + i % 2 for i in range(code.k)]
+    outputs: list[np.ndarray | None] = [np.arange(5 * n).reshape(n, 5).astype("float32") for n in lengths]
+    for n in range(code.k + 1):
+        for lost in map(frozenset, combinations(everyone, n)):
+            possible = code.recoverable(everyone, everyone - lost, rows)
+            assert code.recoverable(everyone, everyone - lost, frozenset()) == frozenset()
+            assert possible == (lost if n <= code.r or spec[1] != "subtract" else frozenset())
+            if n <= code.r:
+                decoded = code.decode(*answers(code, outputs, lost, rows), lengths, sorted(lost))
+                for slot in lost:
+                    check(spec, decoded[slot], np.asarray(outputs[slot]))
+
+
+@every_code
+def test_any_k_answers_of_k_plus_r_give_all_of_a_linear_model(spec: Spec) -> None:
+    """Encode, run one linear model on queries and parities alike, decode: the paper's exact case."""
+    if spec[0] not in ("sum", "weighted", "replicate") or spec[1] == "slot":
+        pytest.skip("not a linear code")
+    code, random = code_of(spec), np.random.default_rng(3)
+    lengths = [3 - i % 3 for i in range(code.k)]
+    model = random.integers(-3, 4, (90, 6)).astype("float64")
+    slots = [random.integers(0, 256, (n, *QUERY)).astype("uint8") for n in lengths]
+    outputs = [slot.reshape(len(slot), -1) @ model for slot in slots]
+    encoded = [parity.reshape(len(parity), -1) @ model for parity in code.encode(slots)]
+    for kept in combinations(range(code.k + code.r), code.k):
+        own = [output if i in kept else None for i, output in enumerate(outputs)]
+        parities = [parity if code.k + i in kept else None for i, parity in enumerate(encoded)]
+        lost = [i for i in range(code.k) if i not in kept]
+        for slot, output in code.decode(own, parities, lengths, lost).items():
+            assert_allclose(output, outputs[slot], atol=1e-4)
+
+
+@every_code
+@FEW
+@given(data=st.data())
+def test_targets_have_the_promised_shape_and_hold_zero_for_nothing(spec: Spec, data: st.DataObject) -> None:
+    code, lengths = code_of(spec), data.draw(lengths_of(spec[2]))
+    outputs = data.draw(outputs_of(lengths))
+    shape = next(output.shape[1:] for output in outputs if output is not None)
+    whole = [np.zeros((max(lengths), *shape), "float32") for _ in outputs]
+    for full, output in zip(whole, outputs, strict=True):
+        if output is not None:
+            full[: len(output)] = output
+    for row in range(code.r):
+        target = code.target(row, outputs)
+        assert target.shape == (max(lengths), *code.parity_output_shape(shape))
+        assert_array_equal(target, code.target(row, whole))
+
+
+@every_code
+def test_a_query_of_the_mean_vanishes_when_normalised(spec: Spec) -> None:
+    code, mean, std = code_of(spec), np.array([60, 40, 20]), np.array([9.0, 5.0, 2.0])
+    slots = [np.full((1, *QUERY), mean, "uint8"), *[None] * (code.k - 1)]
+    for row, parity in enumerate(code.encode(slots, fill=mean)):
+        parity_mean, parity_std = code.normalisation(row, mean, std)
+        assert parity_mean.dtype == parity_std.dtype == np.float32
+        assert_allclose((parity - parity_mean) / parity_std, 0, atol=1e-4)
+    with pytest.raises(InvalidInput, match=r"^row: expected a whole number"):
+        code.normalisation(code.r, mean, std)
+
+
+@every_code
+def test_survives_pickling(spec: Spec) -> None:
+    code = pickle.loads(pickle.dumps(code_of(spec)))
+    assert (code.name, code.k, code.r) == ("/".join(spec[:2]), *spec[2:])
+    slots = [random_queries("uint8", (1, *QUERY), i) for i in range(code.k)]
+    for one, two in zip(code.encode(slots), code_of(spec).encode(slots), strict=True):
+        assert_array_equal(one, two)
+
+
+BATCH = np.zeros((2, *QUERY), "uint8")
+
+
+@every_code
+@pytest.mark.parametrize(
+    ("field", "odd_one"),
+    [
+        ("slots[0]", BATCH[:0]),
+        ("slots[0]", np.uint8(3)),
+        ("slots[0]", np.zeros((), "uint8")),
+        ("slots[0]", BATCH.tolist()),
+        ("slots", BATCH.astype(bool)),
+        ("slots", BATCH.astype(str)),
+        ("slots", None),
+    ],
+)
+def test_refuses_slots_that_are_no_batches(spec: Spec, field: str, odd_one: Any) -> None:
+    code = code_of(spec)
+    with pytest.raises(InvalidInput) as caught:
+        code.encode([odd_one, *[None] * (code.k - 1)])
+    assert caught.value.field == field
+    with pytest.raises(InvalidInput, match=f"^slots: expected {code.k} entries, got {code.k + 1}"):
+        code.encode([BATCH] * (code.k + 1))
+    for unlike in (BATCH.astype("int16"), BATCH[..., :2]):
+        if code.k > 1:
+            with pytest.raises(InvalidInput, match=r"^slots\[1\]: expected uint8 queries of shape"):
+                code.encode([BATCH, unlike, *[None] * (code.k - 2)])
+
+
+@every_code
+def test_refuses_answers_that_do_not_fit(spec: Spec) -> None:
+    code = code_of(spec)
+    lengths, outputs = [2] * code.k, [np.ones((2, 4), "float32")] * code.k
+    own, parities = answers(code, list(outputs), frozenset({0}), frozenset(range(code.r)))
+    short = [None if p is None else p[:1] for p in parities]
+    for field, arguments in {
+        "outputs": (own[1:], parities, lengths),
+        "parities": (own, [*parities, None], lengths),
+        "lengths": (own, parities, [*lengths, 0]),
+        "parities[0]": (own, short, lengths),
+        f"outputs[{code.k - 1}]": ([*own[:-1], np.ones((3, 4), "float32")], parities, lengths),
+    }.items():
+        with pytest.raises(InvalidInput) as caught:
+            code.decode(*arguments, [0])
+        assert caught.value.field == field
+    for row, targets, field in (
+        (code.r, outputs, "row"),
+        (0, [None] * code.k, "outputs"),
+        (0, [*outputs, None], "outputs"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            code.target(row, targets)
+        assert caught.value.field == field
