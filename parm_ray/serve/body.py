@@ -37,4 +37,5 @@ async def read_body(request: Request, limit: int) -> bytes:
     if size > limit:
         got = f"{announced[:20] if announced else 'more'} bytes"
         raise PayloadTooLarge("body", f"at most {limit} bytes", got)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    # A single chunk is not copied.
+    return b"".join(chunks)

@@ -21,8 +21,8 @@ def status_of(error: BaseException) -> tuple[int, dict[str, str]]:
             return 404, {}
         case Overloaded(retry_after_s=seconds):
             # Written so that a hint that is no number at all becomes the longest one.
-            bounded = seconds if seconds < _LONGEST_RETRY_S else _LONGEST_RETRY_S
-            return 503, {"Retry-After": str(max(1, math.ceil(max(bounded, 0))))}
+            bounded = max(1, seconds) if seconds < _LONGEST_RETRY_S else _LONGEST_RETRY_S
+            return 503, {"Retry-After": str(math.ceil(bounded))}
         case DeadlineExceeded():
             return 504, {}
         case ModelFailed():
