@@ -67,24 +67,23 @@ class LinearDecoder:
         self, outputs: Sequence[Batch], parity: Batch, lengths: Sequence[int], slot: int
     ) -> Array | None:
         """One missing slot, all batches alike: k - 1 subtractions. None = leave it to the general way."""
-        if parity is None or parity.dtype not in _QUICK_DTYPES or len(outputs) != self.k:
+        k = self.k
+        if parity is None or len(outputs) != k or len(lengths) != k or not 0 <= slot < k:
             return None
-        shape = parity.shape
-        if not shape or len(lengths) != self.k or lengths.count(shape[0]) != self.k:
+        shape, dtype = parity.shape, parity.dtype
+        if dtype not in _QUICK_DTYPES or not shape or lengths.count(shape[0]) != k:
             return None
-        result, lost = parity, False
-        for i, output in enumerate(outputs):
+        result, lost = None, 0
+        for output in outputs:
             if output is None:
-                if i != slot:
-                    return None
-                lost = True
+                lost += 1
             elif output.shape != shape:
                 return None
-            elif result is parity:
+            elif result is None:
                 result = parity - output
             else:
                 result -= output
-        if not lost or result is parity or result.dtype != parity.dtype:
+        if lost != 1 or outputs[slot] is not None or result is None or result.dtype != dtype:
             return None
         return result
 

@@ -18,7 +18,8 @@ from parm_ray.core import InvalidInput
         ("uint8", 1, "uint8"), ("uint8", 2, "uint16"), ("uint8", 257, "uint16"), ("uint8", 258, "uint32"),
         ("uint16", 2, "uint32"), ("uint32", 2, "uint64"), ("int8", 2, "int16"), ("int8", 256, "int16"),
         ("int8", 257, "int32"), ("int16", 2, "int32"), ("int32", 2, "int64"), ("int64", 1, "int64"),
-        ("uint64", 1, "uint64"), ("float16", 2, "float32"), ("float32", 2, "float32"), ("float64", 2, "float64"),
+        ("uint64", 1, "uint64"), ("float16", 2, "float32"), ("float32", 2, "float32"),
+        ("float64", 2, "float64"),
     ],
 )  # fmt: skip
 def test_sums_widen_just_enough(dtype: str, k: int, expected: str) -> None:

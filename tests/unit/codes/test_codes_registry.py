@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ LEGAL = [
 
 
 @pytest.fixture
-def own_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_encoders", dict(registry._encoders))
     monkeypatch.setattr(registry, "_decoders", dict(registry._decoders))
     return

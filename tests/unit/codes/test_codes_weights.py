@@ -82,7 +82,7 @@ def test_accepts_and_decodes_with_weights_that_separate_all_slots(k: int, r: int
     outputs = [np.full((1, 3), float(i + 1)) for i in range(k)]
     parities = [code.target(row, outputs) for row in range(r)]
     lost = list(range(r))
-    decoded = code.decode([None] * r + outputs[r:], parities, [1] * k, lost)
+    decoded = code.decode([*[None] * r, *outputs[r:]], parities, [1] * k, lost)
     for slot in lost:
         np.testing.assert_allclose(decoded[slot], outputs[slot], rtol=1e-6)
 
