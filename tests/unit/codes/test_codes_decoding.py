@@ -77,7 +77,7 @@ def test_outputs_of_another_dtype_are_taken_and_the_parity_s_comes_out() -> None
 
 def test_surplus_rows_of_a_parity_are_ignored() -> None:
     code = make_code("weighted", "subtract", 2, 2)
-    parities = [np.concatenate([c * ONE, np.full((2, 2), np.nan, "float32")]) for c in (2, 3)]
+    parities = [np.concatenate([c * ONE, np.full((c, 2), np.nan, "float32")]) for c in (2, 3)]
     for own, lost in (([None, ONE], [0]), ([None, None], [0, 1])):
         for output in code.decode(own, parities, [1, 1], lost).values():
             assert_allclose(output, ONE, rtol=1e-5)
