@@ -8,6 +8,10 @@ rows take turns in one run, so that a machine whose speed drifts drifts for all 
 kernel runs a few times unmeasured and then a few times measured, and the figure is the median over all
 turns. Results are compared before anything is timed.
 
+Numpy "from the bytes" is slow where its float32 arrays come fresh from the operating system each time:
+that is glibc's doing, and goes away with MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ at 100000000.
+`Code.encode` makes no array but the parity.
+
 "paper" is what Kosaian, Rashmi, Venkataraman, "Parity Models" (SOSP 2019) report for the kernel on their
 machine. OpenCV keeps its own number of threads: it splits no work as small as these images, and setting
 one thread changes no row.
@@ -184,7 +188,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
         *(kernel for k in (2, 3, 4) for kernel in sum_kernels(queries[:k])),
         *(kernel for k in (2, 4) for kernel in concat_kernels(queries[:k])),
         *(kernel for k in (2, 3, 4) for kernel in decode_kernels(outputs[:k])),
-        *(kernel for k in (2, 4) for kernel in wire_kernels([query.tobytes() for query in queries[:k]])),
+        *(kernel for k in (2, 3, 4) for kernel in wire_kernels([query.tobytes() for query in queries[:k]])),
     ]
     for _ in range(repeats):
         for kernel in kernels:

@@ -79,7 +79,7 @@ def choose(traces: Sequence[Mapping[str, Any]], n: int) -> list[Timeline]:
     return [line for _, line in sorted(ranked, key=lambda pair: pair[0])[:n]]
 
 
-def group_chart(line: Timeline, limit_ms: float = 320.0) -> str:
+def group_chart(line: Timeline, limit_ms: float = 640.0) -> str:
     """One drawing. Bars that go on past `limit_ms` are cut there and say how long they took."""
     lanes: list[tuple[str, Call, int | None]] = [
         (f"slot {i}", call, i) for i, call in sorted(line.slots.items())

@@ -32,8 +32,9 @@ class Encoder(Protocol):
         fill: what an absent row contributes: a scalar or an array that broadcasts to the query's
             shape, normally the data set's mean pixel so that it vanishes when normalised
             (None = zeros).
-        Unsigned integer inputs give unsigned integer parities wide enough never to overflow.
-        Raises InvalidInput naming `slots` or `slots[i]` otherwise.
+        Integer inputs give integer parities wide enough never to overflow, unsigned ones unless a
+        weight is negative; weights that are not whole give floats.
+        Raises InvalidInput naming `slots`, `slots[i]` or `fill` otherwise.
         """
 
     def normalisation(self, row: int, mean: ArrayLike, std: ArrayLike) -> tuple[Array, Array]:

@@ -53,7 +53,7 @@ def assemble(
         default=default_of(settings, manifest),
         trace=GroupTrace(settings.ingress.trace_groups) if settings.ingress.trace_groups else None,
     )
-    # A parity row of integers may be wider than a query; four times is the widest of all codes.
+    # A parity row of integers may be wider than a query; four times is the widest of all registered defaults.
     query_bytes = math.prod(manifest.input.shape) * manifest.input.numpy_dtype.itemsize
     handles: Mapping[int, tuple[DeploymentHandle, PoolSettings, int]] = {
         -1: (deployed, settings.model, 1),

@@ -75,6 +75,12 @@ def test_outputs_of_another_dtype_are_taken_and_the_parity_s_comes_out() -> None
         assert_array_equal(decoded, ONE)
 
 
+def test_narrow_floats_are_summed_in_wider_ones() -> None:
+    one, two, parity = (np.array([[value]], "float16") for value in (-2001, 5000, 3002))
+    # In float16 3002 + 2001 is 5004.
+    assert make_code("sum", "subtract", 3).decode([None, one, two], [parity], [1, 1, 1], [0])[0] == 3
+
+
 def test_surplus_rows_of_a_parity_are_ignored() -> None:
     code = make_code("weighted", "subtract", 2, 2)
     parities = [np.concatenate([c * ONE, np.full((c, 2), np.nan, "float32")]) for c in (2, 3)]
@@ -100,6 +106,7 @@ def test_parities_to_spare_average_their_errors_each_by_its_own_size() -> None:
     ("own", "parities", "field"),
     [
         ([None, ONE], [np.array([[3, 3]])], "parities[0]"),
+        ([None, np.array([[1, 2]], "uint8")], [np.array([[0, 0]], "uint8")], "parities[0]"),
         ([None, ONE], [np.array(3.0)], "parities[0]"),
         ([None, ONE], [np.zeros((1, 3), "float32")], "outputs"),
         ([None, ONE], [np.zeros((1, 2, 2), "float32")], "outputs"),

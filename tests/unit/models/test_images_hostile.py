@@ -80,20 +80,38 @@ def test_a_png_with_whole_chunks_and_broken_contents_is_refused(data):
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "words"),
     [
-        b"\xff\xd8\xff\xd9",
-        b"\xff\xd8" + segment(0xE0, b"JFIF") + b"\xff\xd9",
-        b"\xff\xd8" + segment(0xDA, bytes(6)) + b"\xff\xd9",
-        b"\xff\xd8\xff\xc0\x00\x01" + JPEGS["baseline"][2:],
-        b"\xff\xd8" + JPEGS["baseline"],
-        JPEGS["baseline"][:2] + segment(0xC0, bytes(15)) + b"\xff\xd9",
+        (b"\xff\xd8\xff\xd9", "a frame header"),
+        (b"\xff\xd8" + segment(0xE0, b"JFIF\0 and more") + b"\xff\xd9", "a frame header"),
+        (b"\xff\xd8" + segment(0xDA, bytes(6)) + b"\xff\xd9", "its parts in order"),
+        (b"\xff\xd8\xff\xc0\x00\x01" + JPEGS["baseline"][2:], "at least 2 bytes"),
+        (b"\xff\xd8" + JPEGS["baseline"], "its parts in order"),
+        (JPEGS["baseline"][:2] + segment(0xC0, bytes(15)) + b"\xff\xd9", "with pixels"),
     ],
     ids=["empty", "no frame", "scan before frame", "length 1", "two starts", "size 0"],
 )
-def test_a_jpeg_with_its_parts_in_disorder_is_refused(data):
-    with pytest.raises(InvalidInput):
+def test_a_jpeg_with_its_parts_in_disorder_is_refused(data, words):
+    with pytest.raises(InvalidInput, match=words):
         decode(data, spec(8, 8))
+
+
+def test_tables_before_the_frame_header_are_not_taken_for_it():
+    tables = b"".join(segment(marker, bytes(15)) for marker in (0xC4, 0xC8, 0xCC))
+    assert image_size(b"\xff\xd8" + tables + JPEGS["baseline"][2:]) == (32, 24)
+
+
+@pytest.mark.parametrize("first", [chunk(b"IEND"), chunk(b"IHDR", bytes(12)), chunk(b"tEXt", bytes(13))])
+def test_a_png_begins_with_its_header(first):
+    with pytest.raises(InvalidInput, match="begins with IHDR"):
+        image_size(PNG[:8] + first + PNG[33:])
+
+
+def test_files_of_as_many_parts_as_are_allowed():
+    text = PNG[:33] + chunk(b"tEXt") * MAX_ANCILLARY + PNG[33:]
+    assert image_size(text) == (32, 24)
+    scans = JPEGS["baseline"][:-2] + segment(0xDA, bytes(10)) * (MAX_SCANS - 1) + b"\xff\xd9"
+    assert image_size(scans) == (32, 24)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +152,10 @@ def test_the_pixel_limit_is_for_all_files_together_and_names_the_one_too_many():
     with pytest.raises(PayloadTooLarge) as refused:
         decode_images(files, spec(24, 32), BYTES, 3 * 24 * 32 - 1)
     assert refused.value.field == "data[2]"
+    assert refused.value.got == "32 x 24 after 1536 pixels"
+    with pytest.raises(PayloadTooLarge) as refused:
+        decode_images(files, spec(24, 32), BYTES, 24 * 32 - 1)
+    assert (refused.value.field, refused.value.got) == ("data[0]", "32 x 24")
 
 
 @pytest.mark.parametrize(
@@ -162,16 +184,16 @@ def test_walking_a_scan_takes_time_in_proportion_to_its_length(filler):
 
 
 @pytest.mark.parametrize(
-    "like",
+    ("like", "words"),
     [
-        InputSpec(name="x", shape=(4,), dtype="float32"),
-        InputSpec(name="x", shape=(8, 8, 4), dtype="uint8", layout="HWC"),
-        InputSpec(name="x", shape=(2, 8, 8), dtype="uint8", layout="CHW"),
+        (InputSpec(name="x", shape=(8, 8, 3), dtype="float32"), "this is no image model"),
+        (InputSpec(name="x", shape=(8, 8, 4), dtype="uint8", layout="HWC"), "takes 4 channels"),
+        (InputSpec(name="x", shape=(2, 8, 8), dtype="uint8", layout="CHW"), "takes 2 channels"),
     ],
     ids=["no image model", "four channels", "two channels"],
 )
-def test_models_that_take_no_pictures_say_so(like):
-    with pytest.raises(InvalidInput, match="tensor"):
+def test_models_that_take_no_pictures_say_so(like, words):
+    with pytest.raises(InvalidInput, match=words):
         decode(PNG, like)
 
 

@@ -193,3 +193,8 @@ def test_fill_is_one_value_or_one_for_each_channel(shape, layout, dtype, fill):
     document = changed("input", {"name": "x", "shape": shape, "layout": layout, "dtype": dtype})
     document["preprocessing"] = {"fill": fill}
     assert Manifest.model_validate(document).preprocessing.fill == tuple(fill)
+
+
+def test_the_smallest_code_has_one_query_and_one_row():
+    code = CodeSpec(encoder="replicate", decoder="copy", k=1)
+    assert (code.k, code.r, code.row) == (1, 1, 0)

@@ -28,6 +28,7 @@ BODIES = {
     "deep objects": (b'{"a":' * 100_000, {}, "body", "a JSON object", "recursion"),
     "endless digits": (b'{"id": ' + b"9" * 10_000 + b"}", {}, "body", "a JSON object", "4300"),
     "a key twice": (b'{"id": "a", "id": "b"}', {}, "body", "each key once", "'id' twice"),
+    "a later key twice": (b'{"id": "a", "x": 1, "x": 2}', {}, "body", "each key once", "'x' twice"),
     "a key twice inside": (
         b'{"inputs": [{"a": 1, "b": 2, "a": 3}]}',
         {},
@@ -203,3 +204,10 @@ def test_a_model_of_scalars_takes_rank_one_alone():
     scalars = manifest((), "float32", None)
     assert parse(document([tensor(shape=[3], data=[1, 2, 3])]), model=scalars).queries.shape == (3,)
     assert "[n]" in refused(document([tensor(shape=[3, 1], data=[1, 2, 3])]), model=scalars)[1]
+
+
+def test_what_is_exactly_as_large_as_allowed_is_read():
+    body = json.dumps(document([tensor(shape=[2, 2, 2], data=[0] * 8)])).encode()
+    assert parse(body, limits=Limits(max_body_bytes=len(body), max_queries=2)).queries.shape == (2, 2, 2)
+    refused(body, limits=Limits(max_body_bytes=len(body) - 1), kind=PayloadTooLarge)
+    refused(body, limits=Limits(max_queries=1), kind=PayloadTooLarge)

@@ -53,13 +53,14 @@ def test_integers_cover_their_range_exactly_and_never_wrap(name):
             read([1, beyond], name)
         assert refused.value.field.startswith(F)
         assert f"{info.min} to {info.max}" in refused.value.expected
+        assert refused.value.got.endswith(" at 1")
         assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("value", [0.5, 1.0, -0.0, math.nan, math.inf, 1e300])
 def test_no_float_becomes_an_integer(name, value):
-    with pytest.raises(InvalidInput, match="whole numbers"):
+    with pytest.raises(InvalidInput, match=r"whole numbers for \w+, got .* at 1$"):
         read([1, value], name)
 
 
