@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m load_tests.demo", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo", help="where the results go")
     parser.add_argument(
-        "--queries", type=_positive, default=1500, help="queries per plan (default: %(default)s)"
+        "--queries", type=_positive, default=1200, help="queries per plan (default: %(default)s)"
     )
     parser.add_argument("--rate", type=float, default=24.0, help="queries per second (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of arrivals and image order")
