@@ -61,6 +61,19 @@ def test_weighted_rows_are_exact_in_their_dtypes(weights: Any, dtype: str, expec
         )
 
 
+@pytest.mark.parametrize(
+    ("weights", "extremes", "expected"),
+    [([[-256]], [-128], 32768), ([[-255]], [-128], 32640), ([[130, -127]], [-128, 127], -32769)],
+)
+def test_a_parity_one_beyond_a_dtype_takes_the_next(
+    weights: list[list[int]], extremes: list[int], expected: int
+) -> None:
+    encoder = LinearEncoder("mine", len(extremes), 1, weights)
+    parity = encoder.encode([np.full((1, 1), extreme, "int8") for extreme in extremes])[0]
+    assert parity.tolist() == [[expected]]
+    assert parity.dtype == ("int16" if abs(expected) < 32768 else "int32")
+
+
 def test_the_paper_s_second_parity() -> None:
     one, two = np.array([[1, 2]], "uint8"), np.array([[10, 255]], "uint8")
     first, second = make_code("weighted", "subtract", 2, 2).encode([one, two])

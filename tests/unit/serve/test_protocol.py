@@ -2,12 +2,12 @@
 
 import base64
 import json
-import timeit
 
 import numpy as np
 import pytest
 from starlette.datastructures import Headers
 
+from parm_ray.config.settings import LimitSettings
 from parm_ray.models.images import decode_image
 from parm_ray.serve.protocol import DEADLINE, JSON_LENGTH, REDUNDANCY, Limits, parse_infer_request
 from tests.support.image_files import JPEGS, PNG
@@ -23,10 +23,6 @@ def large_request():
     return pixels, text + pixels.tobytes(), Headers({JSON_LENGTH: str(len(text))})
 
 
-def best_s(call, number):
-    return min(timeit.repeat(call, number=number, repeat=7)) / number
-
-
 def test_flat_and_nested_json_give_the_same_queries():
     flat = parse(document([tensor(shape=[2, 2, 2], data=[1, 2.5, 3, 4, 5, 6, 7, 8])])).queries
     nested = parse(document([tensor(shape=[2, 2, 2], data=[[[1, 2.5], [3, 4]], [[5, 6], [7, 8]]])])).queries
@@ -37,6 +33,10 @@ def test_flat_and_nested_json_give_the_same_queries():
 def test_defaults():
     request = parse(document())
     assert (request.id, request.deadline_ms, request.redundancy, request.binary) == (None, None, True, False)
+
+
+def test_default_limits_are_those_of_the_settings():
+    assert Limits() == Limits(**LimitSettings().model_dump())
 
 
 def test_nulls_are_as_good_as_nothing():
@@ -140,21 +140,18 @@ def test_bytes_after_the_json_part_may_look_like_anything():
             assert got.flags.c_contiguous
 
 
-def test_a_large_binary_image_is_a_view_of_the_body_and_costs_almost_nothing():
+def test_a_large_binary_image_is_a_view_of_the_body_():
     pixels, body, headers = large_request()
     request = parse_infer_request(body, headers, LARGE, Limits())
     np.testing.assert_array_equal(request.queries, pixels)
     assert np.shares_memory(request.queries, np.frombuffer(body, np.uint8))
     assert not request.queries.flags.writeable
-    assert best_s(lambda: parse_infer_request(body, headers, LARGE, Limits()), 200) < 100e-6
 
 
-def test_checking_the_values_of_a_json_tensor_costs_less_than_reading_them():
+def test_a_large_json_image_is_read_flat_or_nested():
     pixels, _, _ = large_request()
     for data in (pixels.reshape(-1).tolist(), pixels.tolist()):
         body = json.dumps(
             {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 224, 224, 3], "data": data}]}
         ).encode()
         np.testing.assert_array_equal(parse(body, model=LARGE).queries, pixels)
-        reading = best_s(lambda body=body: json.loads(body), 2)
-        assert best_s(lambda body=body: parse(body, model=LARGE), 2) < 3 * reading
