@@ -140,7 +140,7 @@ def test_bytes_after_the_json_part_may_look_like_anything():
             assert got.flags.c_contiguous
 
 
-def test_a_large_binary_image_is_a_view_of_the_body_():
+def test_a_large_binary_image_is_a_view_of_the_body():
     pixels, body, headers = large_request()
     request = parse_infer_request(body, headers, LARGE, Limits())
     np.testing.assert_array_equal(request.queries, pixels)
