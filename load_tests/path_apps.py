@@ -6,6 +6,7 @@ are parsed and answered by the same protocol code, so that only the path between
 
 import asyncio
 import contextvars
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class PlainIngress:
         return {}
 
 
-class Offered:
+class Offered(ABC):
     """Open-loop load from inside the ingress process: no proxy, no client, only the path to replicas."""
 
     def __init__(self, manifest: Manifest) -> None:
@@ -70,9 +71,9 @@ class Offered:
         shape = (64, *manifest.input.shape)
         self._queries = rng.integers(0, 256, shape).astype(manifest.input.numpy_dtype)
 
+    @abstractmethod
     async def one(self, query: np.ndarray) -> None:
         """Answer one query `[*input]`."""
-        raise NotImplementedError
 
     async def __call__(self, request: Request) -> dict[str, float]:
         """Offer `rate` queries/s for `seconds`; latencies (ms) run from the planned times."""

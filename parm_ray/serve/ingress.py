@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from numpy.typing import ArrayLike, NDArray
 from ray import serve
 from ray.serve.handle import DeploymentHandle
+from starlette.exceptions import HTTPException
 
 import parm_ray
 from parm_ray.config import Settings
@@ -26,7 +27,7 @@ from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
 from parm_ray.serve.http_errors import status_of
-from parm_ray.serve.intake import check_deadline, check_queries, check_query
+from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.stats import IngressStats
@@ -42,6 +43,12 @@ api = FastAPI(
 async def _refuse(_: Request, error: ParmError) -> JSONResponse:
     status, headers = status_of(error)
     return JSONResponse(responses.error_body(str(error)), status, headers)
+
+
+@api.exception_handler(HTTPException)
+async def _no_such_route(_: Request, error: HTTPException) -> JSONResponse:
+    # FastAPI's own 404 and 405, in the protocol's words.
+    return JSONResponse(responses.error_body(str(error.detail)), error.status_code, error.headers)
 
 
 @serve.ingress(api)
@@ -89,8 +96,9 @@ class Ingress:
         if deadline_ms is None:
             deadline_ms = self._settings.deadline_ms
         deadline_s = check_deadline(deadline_ms)
+        protected = check_redundancy(redundancy)
         self._driver.admit(len(queries), deadline_s)
-        futures = [self._driver.submit(q, deadline_s, protected=redundancy) for q in queries]
+        futures = [self._driver.submit(q, deadline_s, protected=protected) for q in queries]
         try:
             return list(await asyncio.gather(*futures))
         finally:

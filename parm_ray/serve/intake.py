@@ -29,6 +29,13 @@ def check_deadline(deadline_ms: object) -> float:
     raise InvalidInput("deadline_ms", legal, shown(deadline_ms))
 
 
+def check_redundancy(redundancy: object) -> bool:
+    """Return the opt-out flag. Raises InvalidInput for anything that is not true or false."""
+    if not isinstance(redundancy, bool):
+        raise InvalidInput("redundancy", "True or False", repr(redundancy)[:60])
+    return redundancy
+
+
 def check_query(query: ArrayLike | bytes, spec: InputSpec, limits: Limits) -> Array:
     """Return one query as `[1, *input]`: an array of the model's shape and dtype, or an image file."""
     if isinstance(query, bytes | bytearray | memoryview):

@@ -82,7 +82,10 @@ def test_unknown_models_versions_and_paths_are_404(server):
         status, _, body = server.request(path, {"inputs": [tensor()]})
         assert status == 404
         assert "expected" in json.loads(body)["error"]
-    assert server.request("/v2/nothing")[0] == 404
+    for path, body, refused in (("/v2/nothing", None, 404), (INFER, None, 405)):
+        status, _, answer = server.request(path, body)
+        assert status == refused
+        assert json.loads(answer).keys() == {"error"}
 
 
 def test_a_deadline_that_has_passed_is_refused_at_once(server):

@@ -211,6 +211,21 @@ async def test_batches_of_unequal_length_are_encoded_row_by_row():
     assert [a.outcome.value for a in answers] == ["reconstructed"] * 3 + ["original"]
 
 
+async def test_long_encodings_leave_the_loop_and_come_back(monkeypatch):
+    monkeypatch.setattr("parm_ray.serve.coding.INLINE_BYTES", 0)
+    r = rig()
+    futures = [r.driver.submit(image(v), 60) for v in (10, 20)]
+    while not r.parity[0].calls:
+        await asyncio.sleep(0.001)
+    r.parity[0].calls[0].answer(slot_model)
+    answers = await asyncio.gather(*futures)
+    assert [float(a.output[0]) for a in answers] == pytest.approx([10, 20])
+    for call in r.deployed.calls:
+        call.answer(model)
+    await turns()
+    assert left_over(r.driver) == (0, 0, 0, 0, 0)
+
+
 async def test_a_decoder_that_raises_leaves_the_query_to_its_own_answer():
     r = rig()
     futures = [r.driver.submit(image(v), 60) for v in (10, 20)]

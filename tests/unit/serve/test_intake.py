@@ -9,7 +9,7 @@ import pytest
 
 from parm_ray.core.errors import InvalidInput, PayloadTooLarge
 from parm_ray.models.images import decode_image
-from parm_ray.serve.intake import check_deadline, check_queries, check_query
+from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.protocol import Limits
 from tests.support.image_files import JPEGS, PNG
 from tests.support.infer_requests import NUMBERS, PICTURES, document, parse, tensor
@@ -180,3 +180,9 @@ def test_nan_passes_where_it_is_not_refused():
     limits = Limits(refuse_nan=False)
     assert np.isnan(check_query(array(2, 2) * np.nan, NUMERIC, limits)).all()
     assert np.isnan(check_queries(array(1, 2, 2) * np.nan, NUMERIC, limits)).all()
+
+
+@pytest.mark.parametrize("value", ["no", 0, None])
+def test_the_opt_out_is_a_truth_value(value):
+    with pytest.raises(InvalidInput, match="redundancy: expected True or False"):
+        check_redundancy(value)
