@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from parm_ray.models.torch_loader import Normaliser, build_net
-from train.augment import random_shift
+from train.augment import augment
 from train.data import Dataset
-from train.optimise import OneCycle, Report, ignore
+from train.fit import Fit, step_generator
 from train.recipe import DeployedRecipe
 
 _CHUNK = 500
 
 
 def train_deployed(
-    recipe: DeployedRecipe, dataset: Dataset, device: torch.device, report: Report = ignore
-) -> nn.Module:
-    """Train on the data set's training images and return the net in eval mode, on `device`.
+    recipe: DeployedRecipe, dataset: Dataset, device: torch.device, make_fit: Callable[[int], Fit]
+) -> tuple[nn.Module, float]:
+    """Train on the data set's training images; return the net in eval mode on `device`, and seconds.
 
-    The same recipe, data and torch build on the same machine give the same net.
+    make_fit: called with the number of steps. The same recipe, data and torch build on the same
+    machine give the same net.
     """
     net = build_net(recipe.net.source(dataset.output_spec.shape[0], slots=None))
     net = net.to(device).to(memory_format=torch.channels_last).train()
     normaliser = Normaliser(dataset.input_spec, dataset.preprocessing, device)
     images = torch.from_numpy(dataset.train_images)
     labels = torch.from_numpy(dataset.train_labels)
-    generator = torch.Generator().manual_seed(recipe.seed)
     batch = min(recipe.batch, len(images))
     steps_an_epoch = len(images) // batch
-    total = recipe.epochs * steps_an_epoch
-    optimiser = OneCycle(net, recipe.learning_rate, recipe.weight_decay, total)
-    for epoch in range(recipe.epochs):
-        order = torch.randperm(len(images), generator=generator)
-        for step, chosen in enumerate(order.split(batch)[:steps_an_epoch]):
-            shifted = random_shift(images[chosen], recipe.shift, generator)
-            logits = net(normaliser.normalise(shifted.to(device).float()))
-            loss = functional.cross_entropy(
-                logits, labels[chosen].to(device), label_smoothing=recipe.label_smoothing
-            )
-            report(epoch * steps_an_epoch + step + 1, total, optimiser.step(loss))
-    return net.eval()
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> Tensor:
+        return torch.randperm(len(images), generator=step_generator(recipe.seed, 2**31 + epoch))
+
+    def loss_of(net: nn.Module, step: int) -> Tensor:
+        epoch, at = divmod(step, steps_an_epoch)
+        chosen = order(epoch)[at * batch : (at + 1) * batch]
+        generator = step_generator(recipe.seed, step)
+        seen = augment(images[chosen], recipe.shift, recipe.flip, generator)
+        outputs = net(normaliser.normalise(seen.to(device).float()))
+        return dataset.task.loss(outputs, labels[chosen].to(device), recipe.label_smoothing)
+
+    seconds = make_fit(recipe.epochs * steps_an_epoch).run(net, loss_of)
+    return net.eval(), seconds
 
 
 def answer(net: nn.Module, normaliser: Normaliser, images: Tensor) -> Tensor:

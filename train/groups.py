@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from parm_ray.models.torch_loader import Normaliser
-from train.augment import random_shift
+from train.augment import augment
 from train.base import answer
 
 
@@ -54,10 +54,11 @@ def make_bank(
     *,
     views: int,
     shift: int,
+    flip: bool = False,
     generator: torch.Generator,
 ) -> ViewBank:
-    """Make `views` copies of the images, the first as it is and the others shifted, and answer them."""
-    copies = [images] + [random_shift(images, shift, generator) for _ in range(views - 1)]
+    """Make `views` copies of the images, the first as it is and the others augmented; answer them all."""
+    copies = [images] + [augment(images, shift, flip, generator) for _ in range(views - 1)]
     return ViewBank(
         torch.cat(copies),
         torch.cat([answer(net, normaliser, copy) for copy in copies]),

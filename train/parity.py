@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from parm_ray.models.manifest import CodeSpec, Manifest
 from parm_ray.models.torch_loader import build_net, normaliser_of
+from train.fit import Fit, step_generator
 from train.groups import ViewBank, sample_groups
 from train.losses import parity_loss
-from train.optimise import OneCycle, Report, ignore
 from train.recipe import ParityRecipe
 from train.torch_codes import TorchEncoder, target_coefficients
 
@@ -26,9 +28,9 @@ def train_parity(
     deployed: nn.Module,
     bank: ViewBank,
     device: torch.device,
-    report: Report = ignore,
-) -> nn.Module:
-    """Train the model that `manifest` (with its `code`) describes; return it in eval mode on `device`.
+    make_fit: Callable[[int], Fit],
+) -> tuple[nn.Module, float]:
+    """Train the model that `manifest` (with its `code`) describes; return it as `train_deployed` does.
 
     Every step draws fresh groups from the bank, encodes them as the front end would, normalises the
     parity as the replica would, and moves the net towards what the decoder wants to hear.
@@ -44,16 +46,21 @@ def train_parity(
     normaliser = normaliser_of(manifest, device)
     coefficients = target_coefficients(manifest)
     coefficients = None if coefficients is None else coefficients.to(device)
-    generator = torch.Generator().manual_seed(recipe.seed * 1000 + row)
-    optimiser = OneCycle(net, recipe.learning_rate, recipe.weight_decay, recipe.steps)
-    for step in range(recipe.steps):
+
+    def loss_of(net: nn.Module, step: int) -> Tensor:
         groups = sample_groups(
-            bank, recipe.k, recipe.groups, dropout=recipe.slot_dropout, fill=fill, generator=generator
+            bank,
+            recipe.k,
+            recipe.groups,
+            dropout=recipe.slot_dropout,
+            fill=fill,
+            generator=step_generator(recipe.seed * 16 + row, step),
         ).to(device)
         answers = net(normaliser.normalise(encoder.encode(groups.slots)))
-        loss = parity_loss(recipe, coefficients, answers, groups)
-        report(step + 1, recipe.steps, optimiser.step(loss))
-    return net.eval()
+        return parity_loss(recipe, coefficients, answers, groups)
+
+    seconds = make_fit(recipe.steps).run(net, loss_of)
+    return net.eval(), seconds
 
 
 def raw_fill(manifest: Manifest) -> np.ndarray:

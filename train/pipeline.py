@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from parm_ray.core.errors import ConfigError
 from parm_ray.models.loading import code_of
 from parm_ray.models.manifest import Manifest, load_manifest
 from parm_ray.models.torch_loader import build_net, load_torch, load_weights, normaliser_of, pick_device
-from train.base import train_deployed
+from train.base import answer, train_deployed
 from train.data import Dataset, load_dataset
 from train.evaluate import accuracy, evaluate, predict_all
 from train.export import WEIGHTS, add_metrics, describe, export
+from train.fit import CHECKPOINT, Fit, Report, ignore
 from train.groups import ViewBank, make_bank
-from train.optimise import Report, ignore
 from train.parity import code_spec, raw_fill, train_parity
-from train.recipe import ParityRecipe, Recipe
+from train.recipe import OptimiserRecipe, ParityRecipe, Recipe
 from train.results import Row, parity_metrics, row_of
+from train.validate import DeployedValidation, ParityValidation
 
 QUERIES = "queries.npz"
 Progress = Callable[[str], AbstractContextManager[Report]]
@@ -44,7 +45,9 @@ class Run:
     """One recipe carried out under `out`/<dataset>; `rows()` does the work.
 
     command: how it was started, kept in the manifests. force: train again what is up to date.
-    threads: CPU threads instead of the recipe's.
+    threads: CPU threads instead of the recipe's. data: the directory the data set lies in, where it
+    does not come with a package. only: names of parity artefacts, None = all of the recipe's.
+    Raises ConfigError naming `only` if the recipe has no such artefact.
     """
 
     def __init__(
@@ -55,17 +58,21 @@ class Run:
         device: str = "auto",
         force: bool = False,
         threads: int | None = None,
+        data: Path | None = None,
+        only: Collection[str] | None = None,
         command: str = "",
         progress: Progress = silent,
     ) -> None:
         self.recipe = recipe
-        self.root = out / recipe.dataset
+        self.root = out / (recipe.folder or recipe.dataset)
+        self._data = data
+        self._parities = _chosen(recipe, only)
         self._device = pick_device(device)
         self._force = force
         self._threads = threads or recipe.threads
         self._progress = progress
         self._provenance = {"recipe": recipe.name, "command": command, "torch": torch.__version__}
-        self._banks: dict[tuple[int, int], ViewBank] = {}
+        self._banks: dict[tuple[int, int, bool], tuple[ViewBank, float]] = {}
 
     def rows(self) -> list[Row]:
         """Train what is missing or out of date; return a row for the deployed and each parity model."""
@@ -73,7 +80,7 @@ class Run:
         torch.set_num_threads(self._threads or before)
         try:
             rows = [self._deployed()]
-            for parity in self.recipe.parities:
+            for parity in self._parities:
                 rows += self._parity(parity, rows[0].a_a)
             return rows
         finally:
@@ -81,7 +88,15 @@ class Run:
 
     @cached_property
     def _dataset(self) -> Dataset:
-        return load_dataset(self.recipe.dataset, self.recipe.test_size, self.recipe.split_seed)
+        recipe = self.recipe
+        return load_dataset(
+            recipe.dataset,
+            recipe.test_size,
+            recipe.split_seed,
+            self._data,
+            recipe.train_size,
+            recipe.validation_size,
+        )
 
     @cached_property
     def _deployed_manifest(self) -> Manifest:
@@ -100,11 +115,13 @@ class Run:
             return row_of(kept, directory, cached=True)
         provenance = self._provenance | wanted | {"settings": self.recipe.deployed.model_dump_json()}
         manifest = describe(self.recipe.dataset, self._dataset, self.recipe.deployed.net, None, provenance)
-        began = time.perf_counter()
-        with self._progress("deployed") as report:
-            net = train_deployed(self.recipe.deployed, self._dataset, self._device, report)
-        seconds = time.perf_counter() - began
-        export(net, manifest, directory)
+        validation = None
+        if self.recipe.validation_size:
+            normaliser = normaliser_of(manifest, self._device)
+            validation = DeployedValidation(self._dataset.task, normaliser, *self._validation)
+        with self._fit(directory, wanted, self.recipe.deployed, validation) as make_fit:
+            net, seconds = train_deployed(self.recipe.deployed, self._dataset, self._device, make_fit)
+            export(net, manifest, directory)
         self._dataset.save_queries(self.root / QUERIES)
         served = load_torch(manifest, directory, str(self._device))
         outputs = predict_all(served, self._dataset.test_images)
@@ -126,12 +143,15 @@ class Run:
             name = f"{self.recipe.dataset}-{directory.name}"
             net_recipe = parity.net or self.recipe.deployed.net
             manifest = describe(name, self._dataset, net_recipe, code_spec(parity, row), provenance)
-            bank = self._bank(parity)
-            began = time.perf_counter()
-            with self._progress(directory.name) as report:
-                net = train_parity(parity, manifest, self._deployed_net, bank, self._device, report)
-            seconds.append(time.perf_counter() - began)
-            export(net, manifest, directory)
+            bank, answering = self._bank(parity)
+            validation = None
+            if self.recipe.validation_size:
+                seen = (*self._validation, self._validation_outputs)
+                validation = ParityValidation(self._dataset.task, manifest, self._device, *seen)
+            with self._fit(directory, wanted, parity, validation) as make_fit:
+                net, took = train_parity(parity, manifest, self._deployed_net, bank, self._device, make_fit)
+                export(net, manifest, directory)
+            seconds.append(answering + took)
             manifests.append(manifest)
         metrics = self._measure(manifests, directories, a_a, seconds)
         return [
@@ -155,18 +175,58 @@ class Run:
         )
         return [parity_metrics(a_a, row, took) for row, took in zip(rows, seconds, strict=True)]
 
-    def _bank(self, parity: ParityRecipe) -> ViewBank:
-        key = (parity.views, parity.shift)
+    @contextmanager
+    def _fit(
+        self,
+        directory: Path,
+        wanted: dict[str, str],
+        optimiser: OptimiserRecipe,
+        validation: Callable[[nn.Module], float] | None,
+    ) -> Iterator[Callable[[int], Fit]]:
+        """Yield what makes a Fit of so many steps; its checkpoint goes when the block ends well."""
+        with self._progress(directory.name) as report:
+
+            def make(steps: int) -> Fit:
+                return Fit(
+                    optimiser,
+                    steps,
+                    folder=directory,
+                    identity="-".join(wanted.values()),
+                    report=report,
+                    validate=validation,
+                    validate_every=self.recipe.validate_every,
+                )
+
+            yield make
+        (directory / CHECKPOINT).unlink(missing_ok=True)
+
+    @cached_property
+    def _validation(self) -> tuple[Tensor, Tensor]:
+        data = self._dataset
+        return torch.from_numpy(data.validation_images), torch.from_numpy(data.validation_labels)
+
+    @cached_property
+    def _validation_outputs(self) -> Tensor:
+        return answer(
+            self._deployed_net, normaliser_of(self._deployed_manifest, self._device), self._validation[0]
+        )
+
+    def _bank(self, parity: ParityRecipe) -> tuple[ViewBank, float]:
+        """Return the views and the seconds that answering them took, part of every training's cost."""
+        key = (parity.views, parity.shift, parity.flip)
         if key not in self._banks:
-            self._banks[key] = make_bank(
+            began = time.perf_counter()
+            bank = make_bank(
                 self._deployed_net,
                 normaliser_of(self._deployed_manifest, self._device),
                 torch.from_numpy(self._dataset.train_images),
                 torch.from_numpy(self._dataset.train_labels),
                 views=parity.views,
                 shift=parity.shift,
+                flip=parity.flip,
                 generator=torch.Generator().manual_seed(self.recipe.deployed.seed),
             )
+            self._banks[key] = bank, time.perf_counter() - began
         return self._banks[key]
 
     def _kept(self, directory: Path, wanted: dict[str, str]) -> Manifest | None:
@@ -179,6 +239,16 @@ class Run:
             return None
         current = wanted.items() <= manifest.provenance.items() and "seconds" in manifest.metrics
         return manifest if current else None
+
+
+def _chosen(recipe: Recipe, only: Collection[str] | None) -> tuple[ParityRecipe, ...]:
+    if only is None:
+        return recipe.parities
+    by_name = {parity.directory(0): parity for parity in recipe.parities}
+    unknown = sorted(set(only) - by_name.keys())
+    if unknown:
+        raise ConfigError(f"only: {', '.join(unknown)} not in the recipe, which has {', '.join(by_name)}")
+    return tuple(parity for name, parity in by_name.items() if name in only)
 
 
 def _digest(path: Path) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from parm_ray.core.errors import ConfigError
 from parm_ray.models.manifest import ModelSource
+from train.data import dataset_names
 
-FORMAT = 1
+FORMAT = 2
 """Part of every hash. Raise it when the training code changes what a recipe produces."""
 
 BUILT_IN = Path(__file__).parent / "recipes"
@@ -41,24 +42,36 @@ class NetRecipe(_Strict):
         return ModelSource(factory=self.factory, kwargs=kwargs, weights=weights)
 
 
-class DeployedRecipe(_Strict):
-    """How the deployed model is trained: AdamW, one cycle of the learning rate, cross-entropy.
+class OptimiserRecipe(_Strict):
+    """The optimiser and its schedule.
 
-    batch: images a step. learning_rate: the cycle's peak. shift: images move by up to that many
-    pixels either way.
+    adamw decouples the weight decay, adam adds it to the gradient. one_cycle: the rate rises to
+    `learning_rate` and falls to nothing within the run; constant: it stays (the ParM repository's).
+    """
+
+    optimiser: Literal["adamw", "adam"] = "adamw"
+    schedule: Literal["one_cycle", "constant"] = "one_cycle"
+    learning_rate: Positive = 0.01
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+
+
+class DeployedRecipe(OptimiserRecipe):
+    """How the deployed model is trained, by cross-entropy.
+
+    batch: images a step. shift: images move by up to that many pixels either way; flip: half of
+    them are mirrored.
     """
 
     net: NetRecipe
     epochs: Count
     batch: Count = 128
-    learning_rate: Positive = 0.01
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
     label_smoothing: Share = 0.0
     shift: Annotated[int, Field(ge=0)] = 0
+    flip: bool = False
     seed: int = 0
 
 
-class ParityRecipe(_Strict):
+class ParityRecipe(OptimiserRecipe):
     """How the parity models of one code are trained; one model for each of the r rows.
 
     net: None = the deployed model's, with k heads for the slot decoder. steps: optimiser steps of
@@ -66,25 +79,26 @@ class ParityRecipe(_Strict):
     for the slot decoder "distillation", per slot: hard_share x cross-entropy with the label +
     (1 - hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
     slot_dropout: share of groups with 1 to k-1 empty slots. views: differently shifted copies of
-    every training image, each answered once by the deployed model; shift as in DeployedRecipe.
-    init_from_deployed: start from the deployed model's tensors where name and shape agree.
+    every training image, each answered once by the deployed model; shift, flip as in
+    DeployedRecipe. init_from_deployed: start from the deployed model's tensors where name and shape
+    agree. variant: tells models of the same code apart, in the name of the artefact.
     """
 
     encoder: str
     decoder: str
     k: Annotated[int, Field(ge=2)]
     r: Count = 1
+    variant: Annotated[str, Field(pattern=r"^[a-z0-9]*$")] = ""
     net: NetRecipe | None = None
     steps: Count
     groups: Count = 64
-    learning_rate: Positive = 0.01
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
     loss: Literal["mse", "distillation"]
     hard_share: Share = 0.5
     temperature: Positive = 2.0
     slot_dropout: Share = 0.1
     views: Count = 8
     shift: Annotated[int, Field(ge=0)] = 0
+    flip: bool = False
     init_from_deployed: bool = True
     seed: int = 0
 
@@ -100,27 +114,41 @@ class ParityRecipe(_Strict):
         return self.k if self.decoder == "slot" else None
 
     def directory(self, row: int) -> str:
-        """Name of row `row`'s artefact: `<encoder>_<decoder>_k<k>`, with `_r<r>_row<row>` if r > 1."""
+        """Name of row `row`'s artefact: `<encoder>_<decoder>_k<k>[_r<r>_row<row>][_<variant>]`."""
         name = f"{self.encoder}_{self.decoder}_k{self.k}"
-        return name if self.r == 1 else f"{name}_r{self.r}_row{row}"
+        name = name if self.r == 1 else f"{name}_r{self.r}_row{row}"
+        return f"{name}_{self.variant}" if self.variant else name
 
 
 class Recipe(_Strict):
     """One run: a data set, its split, a deployed model and the codes it gets parity models for.
 
-    evaluation_rounds: how many times the test set is shuffled into groups to measure A_d. threads:
-    CPU threads, None = torch's own choice; small nets are faster with 1, and far faster where other
-    processes want the cores.
+    folder: where artefacts go under the output directory, None = the data set's name. test_size:
+    see `load_dataset`. validation_size: training queries that are not trained on; every
+    `validate_every` steps they give the log a point of its curve. evaluation_rounds: how many times
+    the test set is shuffled into groups to measure A_d. threads: CPU threads, None = torch's own
+    choice; small nets are faster with 1, and far faster where other processes want the cores.
     """
 
     name: str
-    dataset: Literal["digits", "mnist5k"]
-    test_size: Count
+    dataset: str
+    folder: str | None = None
+    test_size: Count | None = None
+    train_size: Count | None = None
+    validation_size: Annotated[int, Field(ge=0)] = 0
+    validate_every: Annotated[int, Field(ge=0)] = 0
     split_seed: int = 0
     deployed: DeployedRecipe
     parities: tuple[ParityRecipe, ...] = ()
     evaluation_rounds: Count = 10
     threads: Count | None = None
+
+    @field_validator("dataset")
+    @classmethod
+    def _dataset_known(cls, name: str) -> str:
+        if name not in dataset_names():
+            raise ValueError(f"expected one of {', '.join(dataset_names())}, got {name!r}")
+        return name
 
     @model_validator(mode="after")
     def _codes_differ(self) -> Recipe:
@@ -131,11 +159,12 @@ class Recipe(_Strict):
 
     def deployed_hash(self) -> str:
         """Hash of all that decides the deployed model."""
-        return _hash(self.dataset, self.test_size, self.split_seed, self.deployed.model_dump(mode="json"))
+        data = (self.dataset, self.test_size, self.train_size, self.validation_size, self.split_seed)
+        return _hash(*data, _settings(self.deployed))
 
     def parity_hash(self, parity: ParityRecipe) -> str:
         """Hash of all that decides the parity models of one code and their metrics."""
-        return _hash(self.deployed_hash(), parity.model_dump(mode="json"), self.evaluation_rounds)
+        return _hash(self.deployed_hash(), _settings(parity), self.evaluation_rounds)
 
 
 def load_recipe(name: str) -> Recipe:
@@ -154,6 +183,11 @@ def load_recipe(name: str) -> Recipe:
     except ValidationError as error:
         lines = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise ConfigError(f"{path}: {lines}") from None
+
+
+def _settings(recipe: BaseModel) -> dict[str, object]:
+    """Return what a recipe says; a default says nothing, so that a new field keeps old hashes."""
+    return recipe.model_dump(mode="json", exclude_defaults=True)
 
 
 def _hash(*parts: object) -> str:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from parm_ray.core.errors import ParmError
-from train.optimise import Report
+from train.fit import Report
 from train.pipeline import Run
 from train.recipe import load_recipe
 from train.results import Row, table_of
@@ -25,10 +25,12 @@ _NOTES = Console(stderr=True)
 
 
 def main(
-    recipe: Annotated[str, typer.Option(help="A built-in recipe (demo, tiny) or a YAML file.")],
+    recipe: Annotated[str, typer.Option(help="A built-in recipe (demo, tiny, ...) or a YAML file.")],
     out: Annotated[Path, typer.Option(help="Where artefacts go.")] = Path("artifacts"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as one JSON array.")] = False,
     force: Annotated[bool, typer.Option(help="Train again what is up to date.")] = False,
+    only: Annotated[str | None, typer.Option(help="Comma-separated parity artefacts; others stay.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory the data set lies in.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads instead of the recipe's.")] = None,
 ) -> None:
@@ -42,6 +44,8 @@ def main(
             device=device,
             force=force,
             threads=threads,
+            data=data,
+            only=None if only is None else [name.strip() for name in only.split(",")],
             command=command,
             progress=_bar,
         ).rows()

@@ -1,0 +1,175 @@
+"""The loop that trains any net here: steps, schedule, log, checkpoints.
+
+What a step sees depends on the seed, the step and the worker alone (see `step_generator`), so a run
+that was stopped takes up at its last checkpoint and makes the steps it would have made.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from train.recipe import OptimiserRecipe
+
+LOG = "training.csv"
+CHECKPOINT = "checkpoint.pt"
+_COLUMNS = ("step", "seconds", "loss", "learning_rate", "validation")
+_CHECKPOINT_SECONDS = 60.0
+
+Report = Callable[[int, int, float], None]
+"""Called after a step with (steps done, steps in all, loss)."""
+
+
+def ignore(done: int, total: int, loss: float) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Which of how many processes this is. Only the first writes."""
+
+    rank: int = 0
+    world: int = 1
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a net is trained, beside what its loss is.
+
+    steps: optimiser steps in all. folder: where the log and the checkpoints go (None = nowhere).
+    identity: a checkpoint is taken up only by a run of the same one, the recipe's hash. validate:
+    called every `validate_every` steps (0 = never) with the net in eval mode; a share in 0..1.
+    """
+
+    optimiser: OptimiserRecipe
+    steps: int
+    folder: Path | None = None
+    identity: str = ""
+    report: Report = ignore
+    validate: Callable[[nn.Module], float] | None = None
+    validate_every: int = 0
+    worker: Worker = Worker()
+
+    def run(self, net: nn.Module, loss_of: Callable[[nn.Module, int], Tensor]) -> float:
+        """Train `net` in place; return the seconds it took, those before an interruption included.
+
+        loss_of: called with the net and the step (from 0); returns the loss, a scalar.
+        """
+        optimiser, schedule = make_optimiser(net, self.optimiser, self.steps)
+        state = _State(net, optimiser, schedule)
+        done, before = self._resume(state)
+        began = saved = time.perf_counter()
+        log = _Log(self._path(LOG), fresh=done == 0)
+        for step in range(done, self.steps):
+            optimiser.zero_grad(set_to_none=True)
+            loss = loss_of(net, step)
+            loss.backward()
+            optimiser.step()
+            rate = float(optimiser.param_groups[0]["lr"])
+            schedule.step()
+            now = time.perf_counter()
+            seconds = before + now - began
+            last = step + 1 == self.steps
+            due = self.validate is not None and self.validate_every > 0
+            if (due and (step + 1) % self.validate_every == 0) or last:
+                log.add(step + 1, seconds, float(loss.detach()), rate, self._validation(net))
+            if self._path(CHECKPOINT) and now - saved >= _CHECKPOINT_SECONDS and not last:
+                self._save(state, step + 1, seconds)
+                saved = now
+            self.report(step + 1, self.steps, float(loss.detach()))
+        return before + time.perf_counter() - began
+
+    def _validation(self, net: nn.Module) -> float | None:
+        if self.validate is None:
+            return None
+        net.eval()
+        share = self.validate(net)
+        net.train()
+        return share
+
+    def _path(self, name: str) -> Path | None:
+        return None if self.folder is None or self.worker.rank else self.folder / name
+
+    def _save(self, state: _State, step: int, seconds: float) -> None:
+        path = self._path(CHECKPOINT)
+        assert path is not None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        torch.save({"identity": self.identity, "step": step, "seconds": seconds, **state.save()}, fresh)
+        os.replace(fresh, path)
+
+    def _resume(self, state: _State) -> tuple[int, float]:
+        path = self._path(CHECKPOINT)
+        if path is None or not path.is_file():
+            return 0, 0.0
+        kept = torch.load(path, weights_only=True)
+        if kept["identity"] != self.identity:
+            return 0, 0.0
+        state.load(kept)
+        return kept["step"], kept["seconds"]
+
+
+def step_generator(seed: int, step: int, worker: Worker | None = None) -> torch.Generator:
+    """Return the generator of one step: the same for the same arguments, in whatever order."""
+    rank = worker.rank if worker else 0
+    return torch.Generator().manual_seed((seed * 4096 + rank) * 2**32 + step)
+
+
+def make_optimiser(
+    net: nn.Module, recipe: OptimiserRecipe, steps: int
+) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+    """Return the recipe's optimiser and schedule for the weights of `net` that ask for a gradient."""
+    kind = torch.optim.AdamW if recipe.optimiser == "adamw" else torch.optim.Adam
+    weights = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    optimiser = kind(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
+    if recipe.schedule == "constant":
+        return optimiser, torch.optim.lr_scheduler.ConstantLR(optimiser, factor=1.0)
+    return optimiser, torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, max_lr=recipe.learning_rate, total_steps=steps
+    )
+
+
+class _State:
+    """All that a checkpoint has to hold of the three."""
+
+    def __init__(
+        self,
+        net: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+    ) -> None:
+        self._parts: dict[str, Any] = {"net": net, "optimiser": optimiser, "schedule": schedule}
+
+    def save(self) -> dict[str, object]:
+        return {name: part.state_dict() for name, part in self._parts.items()}
+
+    def load(self, kept: dict[str, Any]) -> None:
+        for name, part in self._parts.items():
+            part.load_state_dict(kept[name])
+
+
+class _Log:
+    """A CSV file, one line a validation; appended to when a run goes on."""
+
+    def __init__(self, path: Path | None, fresh: bool) -> None:
+        self._path = path
+        if path is not None and (fresh or not path.is_file()):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, "w", _COLUMNS)
+
+    def add(self, step: int, seconds: float, loss: float, rate: float, share: float | None) -> None:
+        if self._path is not None:
+            shown = "" if share is None else f"{share:.4f}"
+            self._write(self._path, "a", (step, f"{seconds:.1f}", f"{loss:.5g}", f"{rate:.4g}", shown))
+
+    def _write(self, path: Path, mode: str, values: tuple[object, ...]) -> None:
+        with path.open(mode, newline="") as file:
+            csv.writer(file).writerow(values)
