@@ -104,11 +104,21 @@ def sum_kernels(queries: Sequence[Array]) -> list[Kernel]:
             total += query.astype(np.float32)
         return total
 
+    def widens_and_adds() -> Array:
+        total = queries[0].astype(np.uint16)
+        for query in queries[1:]:
+            total += query
+        return total
+
     parity = code.encode(queries)[0]
     assert np.array_equal(parity, adds())
+    assert np.array_equal(parity, widens_and_adds())
+    assert np.array_equal(parity, code.encode(floats)[0])
     assert np.array_equal(parity, casts_and_adds())
     return [
         Kernel("encode sum", k, lambda: code.encode(queries), SUM_TARGET_US[k], PAPER_ENCODE_US[k]),
+        Kernel("  the same call on float32 queries", k, lambda: code.encode(floats)),
+        Kernel("  numpy, uint8 ready: uint16, adds", k, widens_and_adds),
         Kernel("  numpy, float32 arrays ready: adds", k, adds),
         Kernel("  numpy, from the bytes: float32, adds", k, casts_and_adds),
     ]
