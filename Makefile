@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint test test-slow demo train kernels path-bench soak clean
+.PHONY: help install lint test test-slow demo train kernels path-bench soak accuracy clean
 
 help: ## show this list
 	@echo "parm_ray: prediction serving on Ray Serve that keeps its tail latency with parity models"
@@ -48,6 +48,11 @@ path-bench: train ## the coded path against a plain Serve ingress
 
 soak: train ## 100,000 queries with random stalls; memory and leftovers
 	$(BIN)/python -m load_tests.soak
+
+CONFIG ?= serve_configs/coded_k2.yaml
+QUERIES ?= 1000
+accuracy: train ## accuracy over HTTP under forced losses (CONFIG=, QUERIES=)
+	$(BIN)/python -m load_tests.accuracy --config $(CONFIG) --queries $(QUERIES)
 
 clean: ## remove what make made, artefacts included
 	rm -rf $(VENV) artifacts out .pytest_cache .mypy_cache .ruff_cache .hypothesis

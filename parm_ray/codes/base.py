@@ -79,7 +79,9 @@ class Decoder(Protocol):
     def target(self, row: int, outputs: Sequence[Batch]) -> Array:
         """Return what parity model `row` should answer, `[max b, ...]`, given the k slots' outputs.
 
-        This is what parity models are trained to produce; decoding a target gives the outputs back.
+        This is what parity models are trained to produce; decoding a target gives the outputs back,
+        or, by interpolation, something near. Raises InvalidInput naming `decoder` for a code that
+        trains its encoder and decoder instead and leaves the parity to the deployed model.
         """
 
     def parity_output_shape(self, output_shape: tuple[int, ...]) -> tuple[int, ...]:

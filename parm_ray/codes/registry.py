@@ -10,14 +10,16 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from parm_ray.codes.base import Array, Batch, Decoder, Encoder
+from parm_ray.codes.berrut import BerrutDecoder, BerrutEncoder
 from parm_ray.codes.concatenation import MAX_K as CONCAT_MAX_K
 from parm_ray.codes.concatenation import ConcatEncoder
+from parm_ray.codes.learned import LearnedDecoder, LearnedEncoder
 from parm_ray.codes.linear import LinearEncoder, sum_encoder
 from parm_ray.codes.linear_decoding import LinearDecoder
 from parm_ray.codes.replication import CopyDecoder, ReplicateEncoder
 from parm_ray.codes.shape import check_count
 from parm_ray.codes.slot import SlotDecoder
-from parm_ray.codes.weights import MAX_K, MAX_R, default_weights
+from parm_ray.codes.weights import MAX_K, MAX_R, check_weights, default_weights
 from parm_ray.core import InvalidInput
 
 
@@ -126,7 +128,8 @@ def _free(name: str, entries: Mapping[str, _Entry]) -> None:
 def make_code(encoder: str, decoder: str, k: int, r: int = 1, **options: Any) -> Code:
     """Return the named code for k slots and r parities.
 
-    options: `layout` ("HWC"/"CHW") for concat, `weights` `[r, k]` for weighted.
+    options: `layout` ("HWC"/"CHW") for concat, `weights` `[r, k]` for weighted, and for learned, which
+    needs it, `weights`, the path of its .npz file.
     Raises InvalidInput naming `encoder`, `decoder`, `k`, `r`, `options` or the option, with what is
     legal.
     """
@@ -179,14 +182,28 @@ def _make_concat(k: int, r: int, layout: str = "HWC") -> Encoder:
 
 
 def _make_subtract(encoder: Encoder) -> Decoder:
+    if isinstance(encoder, BerrutEncoder):
+        return LinearDecoder(check_weights(encoder.weights, encoder.k, encoder.r))
     if isinstance(encoder, LinearEncoder):
         return LinearDecoder(encoder.weights)
     return LinearDecoder(default_weights(encoder.k, encoder.r))
 
 
+def _make_berrut_decoder(encoder: Encoder) -> Decoder:
+    assert isinstance(encoder, BerrutEncoder)
+    return BerrutDecoder(encoder)
+
+
+def _make_learned_decoder(encoder: Encoder) -> Decoder:
+    assert isinstance(encoder, LearnedEncoder)
+    return LearnedDecoder(encoder.file)
+
+
 register_decoder("subtract", _make_subtract, "the parity's answer less the others'")
 register_decoder("slot", lambda e: SlotDecoder(e.k, e.r), "one head per slot")
 register_decoder("copy", lambda e: CopyDecoder(e.k, e.r), "the copy's answer")
+register_decoder("berrut", _make_berrut_decoder, "interpolated through what is there")
+register_decoder("learned", _make_learned_decoder, "a net's, from the parity's answer and the others'")
 _LINEAR_K, _LINEAR_R = f"1..{MAX_K}", f"1..{MAX_R}"
 register_encoder("sum", _make_sum, "sum of the queries", _LINEAR_K, "1", ("subtract", "slot"))
 register_encoder("weighted", _make_weighted, "weighted sums", _LINEAR_K, _LINEAR_R, ("subtract", "slot"))
@@ -194,3 +211,7 @@ register_encoder(
     "concat", _make_concat, "images side by side", f"1..{CONCAT_MAX_K}", "1", ("slot", "subtract")
 )
 register_encoder("replicate", ReplicateEncoder, "copies", "1", _LINEAR_R, ("copy",))
+register_encoder(
+    "berrut", BerrutEncoder, "interpolated between queries", "1..64", "1..4", ("berrut", "subtract")
+)
+register_encoder("learned", LearnedEncoder, "a net's, from its file", "1..64", "1", ("learned",))

@@ -9,6 +9,7 @@ from parm_ray.config.settings import (
     PlanSettings,
     PoolSettings,
     QueueSettings,
+    RecordSettings,
     Settings,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "PlanSettings",
     "PoolSettings",
     "QueueSettings",
+    "RecordSettings",
     "Settings",
 ]

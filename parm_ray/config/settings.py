@@ -25,12 +25,17 @@ class EmulateSettings(_Strict):
 
     After the real forward pass the replica's worker thread sleeps until `service_ms` x factor have
     passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1.
+
+    lose (deployed pool only): of every coding group, the own answer of one slot is lost, the slots
+    taking turns: the model computes it, and the ingress keeps it back until the slot has been
+    answered without it or its deadline has passed. For measuring reconstructions, not for production.
     """
 
     service_ms: Millis = 0.0
     slow_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     slow_factor: Annotated[float, Field(ge=1)] = 10.0
     seed: int = 0
+    lose: Literal["none", "one_per_group"] = "none"
 
 
 class PoolSettings(_Strict):
@@ -100,6 +105,22 @@ class IngressSettings(_Strict):
     trace_groups: Annotated[int, Field(ge=0, le=10_000)] = 0
 
 
+class RecordSettings(_Strict):
+    """A sample of the queries, with the deployed model's answers, in files. Queries are user data.
+
+    share: of all queries, each drawn by itself. max_queries: at most so many per ingress replica from
+    its start to its end. A file is written when it has rotate_rows rows, or rotate_s seconds after its
+    first one. seed: of the draw; None = a new one at each start.
+    """
+
+    directory: str = Field(min_length=1, description="where files go; made if missing")
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    max_queries: Annotated[int, Field(ge=1, le=100_000_000)] = 100_000
+    rotate_rows: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    rotate_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    seed: Annotated[int, Field(ge=0)] | None = None
+
+
 class Settings(_Strict):
     """Everything `parm_ray.serve.app:build` takes; `args:` of a Serve YAML file."""
 
@@ -114,6 +135,7 @@ class Settings(_Strict):
     crash_retries: Annotated[int, Field(ge=0, le=10)] = 1
     limits: LimitSettings = LimitSettings()
     ingress: IngressSettings = IngressSettings()
+    record: RecordSettings | None = Field(default=None, description="None = nothing is recorded")
 
     @model_validator(mode="after")
     def _plan_has_what_it_needs(self) -> Settings:
@@ -128,6 +150,13 @@ class Settings(_Strict):
             )
         if self.plan.kind == "default" and self.default_answer is None:
             raise ValueError('default_answer: expected "uniform" or a vector for plan.kind default, got none')
+        if self.model.emulate.lose != "none" and not coded:
+            raise ValueError(f"model.emulate.lose: expected none for plan.kind {self.plan.kind}")
+        for row, pool in enumerate(self.parity):
+            if pool.emulate.lose != "none":
+                raise ValueError(
+                    f"parity[{row}].emulate.lose: expected none, only the deployed pool can lose"
+                )
         return self
 
     def redundancy_plan(self) -> RedundancyPlan:

@@ -73,6 +73,11 @@ class GroupMachine:
         """Groups not forgotten: with waiting queries or with calls still outstanding."""
         return len(self._register.groups)
 
+    def waits(self, group: GroupId, slot: int) -> bool:
+        """Whether a slot of a coding group (not of a batch that opted out) has unresolved queries."""
+        found = self._register.groups.get(group)
+        return found is not None and found.protect and bool(found.slots[slot].waiting)
+
     @singledispatchmethod
     def handle(self, event: Event) -> list[Action]:
         """Return the actions that answer an event. Raises IllegalEvent and changes nothing."""

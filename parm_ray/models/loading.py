@@ -79,11 +79,24 @@ def code_of(manifest: Manifest) -> Code:
     if manifest.code is None:
         raise ConfigError(f"{manifest.name}: not a parity model (its manifest has no `code`)")
     spec = manifest.code
-    return build_code(spec.encoder, spec.decoder, spec.k, spec.r, manifest.input)
+    return build_code(spec.encoder, spec.decoder, spec.k, spec.r, manifest.input, spec.weights)
 
 
-def build_code(encoder: str, decoder: str, k: int, r: int, queries: InputSpec) -> Code:
-    """The code for queries of this kind; concatenation has to know where their channels are."""
+def build_code(
+    encoder: str, decoder: str, k: int, r: int, queries: InputSpec, weights: str | None = None
+) -> Code:
+    """The code for queries of this kind; concatenation has to know where their channels are.
+
+    weights: the file of a code that is itself trained, `CodeSpec.weights`.
+    """
     if encoder == "concat" and queries.layout is not None:
         return make_code(encoder, decoder, k, r, layout=queries.layout)
+    if weights is not None:
+        return make_code(encoder, decoder, k, r, weights=weights)
     return make_code(encoder, decoder, k, r)
+
+
+def plan_code(encoder: str, decoder: str, k: int, r: int, queries: InputSpec, parity: str | Path) -> Code:
+    """The code of a plan whose first parity artefact is `parity`, which holds a trained code's own file."""
+    spec = load_manifest(parity).code if encoder == "learned" else None
+    return build_code(encoder, decoder, k, r, queries, spec.weights if spec else None)

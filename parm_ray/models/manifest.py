@@ -91,13 +91,18 @@ class ModelSource(_Strict):
 
 
 class CodeSpec(_Strict):
-    """Which code a parity model was trained for, and which parity row it answers."""
+    """Which code a parity model was trained for, and which parity row it answers.
+
+    `weights`: the file of a code that is itself trained (`learned`), inside the artefact's directory;
+    `load_manifest` makes its path whole.
+    """
 
     encoder: str
     decoder: str
     k: Annotated[int, Field(ge=1)]
     r: Annotated[int, Field(ge=1)] = 1
     row: Annotated[int, Field(ge=0)] = 0
+    weights: str | None = None
 
     @model_validator(mode="after")
     def _row_is_one_of_r(self) -> CodeSpec:
@@ -145,7 +150,7 @@ def load_manifest(directory: str | Path) -> Manifest:
     """Read and check `directory/manifest.json`. Raises ConfigError with the path and the key."""
     path = Path(directory) / FILE_NAME
     try:
-        return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return _with_whole_paths(Manifest.model_validate(json.loads(path.read_text(encoding="utf-8"))), path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the artefact manifest ({error.strerror})") from None
     except ValidationError as error:
@@ -159,5 +164,21 @@ def save_manifest(manifest: Manifest, directory: str | Path) -> Path:
     """Write `manifest.json` into `directory` (made if missing) and return its path."""
     path = Path(directory) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
+    code = manifest.code
+    if code is not None and code.weights is not None:
+        code = code.model_copy(update={"weights": Path(code.weights).name})
+        manifest = manifest.model_copy(update={"code": code})
     path.write_text(manifest.model_dump_json(indent=2, exclude_defaults=False) + "\n", encoding="utf-8")
     return path
+
+
+def _with_whole_paths(manifest: Manifest, path: Path) -> Manifest:
+    code = manifest.code
+    if code is None or code.weights is None:
+        return manifest
+    if Path(code.weights).name != code.weights:
+        raise ConfigError(
+            f"{path}: code.weights: expected the name of a file beside it, got {code.weights!r}"
+        )
+    whole = code.model_copy(update={"weights": str(path.parent / code.weights)})
+    return manifest.model_copy(update={"code": whole})

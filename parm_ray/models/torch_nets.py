@@ -100,17 +100,18 @@ def mlp(
     num_outputs: int,
     width: int = 128,
     depth: int = 2,
+    hidden: Sequence[int] | None = None,
     slots: int | None = None,
     seed: int = 0,
 ) -> nn.Module:
-    """Build an MLP with `depth` hidden layers of `width` units.
+    """Build an MLP with `depth` hidden layers of `width` units, or with layers as `hidden` lists them.
 
     Takes float32 `[b, ...]` holding in_features values a query. The initial weights depend on the
     arguments alone: `seed` is theirs, and torch's global generator is left as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Mlp(in_features, num_outputs, [width] * depth, slots)
+        return Mlp(in_features, num_outputs, [width] * depth if hidden is None else hidden, slots)
 
 
 def small_resnet(

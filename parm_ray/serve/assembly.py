@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +17,9 @@ from parm_ray.models.manifest import Manifest
 from parm_ray.routing import PoolQueue
 from parm_ray.serve.board import board_of
 from parm_ray.serve.driver import Driver
+from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
+from parm_ray.serve.recorder import QueryRecorder
 from parm_ray.serve.trace import GroupTrace
 from parm_ray.serve.transport import HandleTransport
 
@@ -29,6 +32,7 @@ def assemble(
     parities: Sequence[DeploymentHandle],
     observer: Observer,
     clock: Clock,
+    recorder: QueryRecorder | None = None,
 ) -> Driver:
     """Return a driver whose pools follow their deployments' replicas. Call it on the ingress's loop."""
     plan = settings.redundancy_plan()
@@ -52,7 +56,11 @@ def assemble(
         fill=fill_of(manifest),
         default=default_of(settings, manifest),
         trace=GroupTrace(settings.ingress.trace_groups) if settings.ingress.trace_groups else None,
+        recorder=recorder,
     )
+    if settings.model.emulate.lose != "none":
+        logging.getLogger("ray.serve").warning("model.emulate.lose: one answer of every group is kept back")
+        driver.losses = OneLossPerGroup(settings.plan.k, driver.ended, machine.waits)
     # A parity row of integers may be wider than a query; four times is the widest of all registered defaults.
     query_bytes = math.prod(manifest.input.shape) * manifest.input.numpy_dtype.itemsize
     handles: Mapping[int, tuple[DeploymentHandle, PoolSettings, int]] = {
@@ -64,7 +72,7 @@ def assemble(
             "deployed" if row < 0 else f"parity{row}",
             PoolQueue(settings.queue.discipline, pool_settings.slots_per_replica),
             HandleTransport(handle, "predict", settings.batch.max_size * query_bytes * widening),
-            driver.ended,
+            driver.losses.ended if row < 0 and driver.losses is not None else driver.ended,
             clock,
             lambda group, row=row: _nodes_elsewhere(driver, row, group),  # type: ignore[misc]
         )

@@ -29,9 +29,11 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.serve.coding import Coding
+from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
 from parm_ray.serve.pool import Ended, Pool
 from parm_ray.serve.prediction import Prediction
+from parm_ray.serve.recorder import QueryRecorder
 from parm_ray.serve.trace import GroupTrace
 
 Array = NDArray[np.generic]
@@ -52,7 +54,8 @@ class Driver:
     """Owns the machine, the arrays, the timers and the futures of one ingress.
 
     pools: the deployed pool under -1 and parity row l's pool under l. fill: what an absent slot
-    contributes to an encoding. default: the default answer, `[*output]`, or None.
+    contributes to an encoding. default: the default answer, `[*output]`, or None. losses: the emulated
+    losses that stand between the deployed pool and `ended`, if any.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Driver:
         fill: ArrayLike | None = None,
         default: Array | None = None,
         trace: GroupTrace | None = None,
+        recorder: QueryRecorder | None = None,
     ) -> None:
         self.machine = machine
         self.payloads = Payloads()
@@ -76,6 +80,8 @@ class Driver:
         self._max_queued = max_queued
         self._default = default
         self.trace = trace
+        self.losses: OneLossPerGroup | None = None
+        self._recorder = recorder
         self._ids = count()
         self._waiting: dict[QueryId, Waiting] = {}
         self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
@@ -159,6 +165,8 @@ class Driver:
         if ended.outputs is None:
             self.feed(ev.CallFailed(call, now, ended.error, ended.crashed))
         else:
+            if self._recorder is not None and not call.parity:
+                self._recorder.answered(call, ended.outputs)
             self.payloads.answer(call, ended.outputs)
             self.feed(ev.Answered(call, now))
 
@@ -176,6 +184,8 @@ class Driver:
                 assert waiting.array is not None
                 queries.append(waiting.array)
                 waiting.array = None
+            if self._recorder is not None:
+                self._recorder.dispatched(action.call, queries)
         self.pools[-1].push(action.call, self.payloads.batch(action.call, queries))
 
     @_do.register
@@ -195,6 +205,8 @@ class Driver:
     def _(self, action: act.Resolve) -> None:
         waiting = self._waiting.pop(action.query)
         now = self._clock()
+        if self.losses is not None:
+            self.losses.resolved(action.group, action.slot)
         self._observer.resolved(
             QueryRecord(
                 action.query,
@@ -253,6 +265,8 @@ class Driver:
     @_do.register
     def _(self, action: act.Forget) -> None:
         self.payloads.forget(action.group)
+        if self._recorder is not None:
+            self._recorder.forgotten(action.group)
 
     @_do.register
     def _(self, action: act.StartTimer) -> None:

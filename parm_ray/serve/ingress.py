@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 import parm_ray
 from parm_ray.config import Settings
 from parm_ray.core import ParmError, UnknownModel, monotonic
-from parm_ray.models.loading import build_code
+from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
 from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
@@ -30,6 +30,7 @@ from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
 from parm_ray.serve.prediction import Prediction
+from parm_ray.serve.recorder import recorder_of
 from parm_ray.serve.stats import IngressStats
 
 api = FastAPI(
@@ -63,12 +64,25 @@ class Ingress:
         self._name = settings.name or manifest.name
         plan = settings.plan
         coded = plan.kind == "coded"
-        code = build_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input) if coded else None
+        code = None
+        if coded:
+            parity = settings.parity[0].artifact
+            code = plan_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input, parity)
         observer = ServeObserver(self._name, plan.k if coded else 1)
-        self._driver = assemble(settings, manifest, code, deployed, parities, observer, monotonic)
+        self._recorder = recorder_of(
+            settings.record, manifest, serve.get_replica_context().replica_id.unique_id, observer.recorded
+        )
+        self._driver = assemble(
+            settings, manifest, code, deployed, parities, observer, monotonic, self._recorder
+        )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())
         self._reporting = asyncio.get_running_loop().create_task(self._stats.report_forever(1.0))
+
+    async def __del__(self) -> None:
+        """Serve's way to say that the replica stops; it may come before `__init__` is through."""
+        if (recorder := getattr(self, "_recorder", None)) is not None:
+            await recorder.close()
 
     # -- by handle -----------------------------------------------------------------------------
 

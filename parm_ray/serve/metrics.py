@@ -30,6 +30,7 @@ class ServeObserver:
         self.outcomes: Tally[str] = Tally({o.value: 0 for o in Outcome})
         self.errors: Tally[str] = Tally()
         self.groups: Tally[str] = Tally({"sealed": 0, "closed_early": 0, "slots": 0})
+        self.recorded_rows: Tally[str] = Tally()
         self.agreed = 0
         self.compared_total = 0
         self._answers = metrics.Counter(
@@ -75,6 +76,11 @@ class ServeObserver:
             boundaries=[float(b) for b in CODING_US],
             tag_keys=_keys("model", "stage"),
         )
+        self._recorded = metrics.Counter(
+            "parm_recorded_queries",
+            description="Queries drawn for recording, by what became of them.",
+            tag_keys=_keys("model", "result"),
+        )
         self._queue = metrics.Gauge(
             "parm_queued_batches",
             description="Batches that wait for a replica.",
@@ -118,6 +124,11 @@ class ServeObserver:
         """A late original arrived: `agreed` of `total` reconstructions had its top class."""
         self.agreed += agreed
         self.compared_total += total
+
+    def recorded(self, result: str, rows: int) -> None:
+        """`rows` queries that were drawn for recording were written, or not: `result`."""
+        self.recorded_rows[result] += rows
+        self._recorded.inc(rows, tags={"result": result})
 
     def report(self, pools: dict[str, tuple[int, float]]) -> None:
         """Set the gauges; `pools` maps a name to (queued batches, utilisation 0..1). Called each second."""

@@ -39,6 +39,7 @@ class IngressStats:
             "errors": dict(observer.errors),
             "groups": dict(observer.groups),
             "agreement": {"agreed": observer.agreed, "total": observer.compared_total},
+            "recorded": dict(observer.recorded_rows),
             "groups_open": driver.machine.open_groups,
             "queries_open": driver.machine.open_queries,
             "futures_open": driver.open_queries,

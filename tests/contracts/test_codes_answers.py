@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parm_ray.core import InvalidInput
-from tests.contracts.test_codes_contract import SPECS, Spec, answers, check, code_of, every_code, over
+from tests.contracts.every_code import SPECS, Spec, answers, check, code_of, every_code, over
 
 EVERY_ROW = frozenset(range(8))
 

@@ -7,103 +7,39 @@ system (weights other than 1) are held to a tolerance.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from parm_ray.codes import Code, list_codes, make_code
+from parm_ray.codes import list_codes
 from parm_ray.core import InvalidInput, NotRecoverable
-
-Spec = tuple[str, str, int, int]
-Draw = Callable[..., Any]
-
-SPECS: list[Spec] = [
-    *((encoder, decoder, k, 1) for encoder in ("sum", "concat") for decoder in ("subtract", "slot")
-      for k in (1, 2, 3, 4, 7)),
-    *(("weighted", "subtract", k, r)
-      for k, r in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 2), (4, 2), (4, 3), (8, 3))),
-    *(("weighted", "slot", k, r) for k, r in ((2, 1), (2, 2), (3, 2))),
-    *(("replicate", "copy", 1, r) for r in (1, 2, 3)),
-]  # fmt: skip
-QUERY_DTYPES = ("uint8", "uint16", "int8", "int16", "int32", "float16", "float32", "float64")
-QUERY = (5, 6, 3)
-OUTPUT_SHAPES = ((), (5,), (2, 3))
-FEW = settings(max_examples=25, deadline=None)
-
-
-def over(specs: list[Spec]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("spec", specs, ids=lambda spec: "{}-{}-k{}-r{}".format(*spec))
-
-
-every_code = over(SPECS)
-
-
-def code_of(spec: Spec) -> Code:
-    return make_code(*spec)
-
-
-def exact(spec: Spec) -> bool:
-    return spec[0] != "weighted" or spec[1] == "slot"
-
-
-def check(spec: Spec, actual: np.ndarray, expected: np.ndarray) -> None:
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    if exact(spec):
-        assert_array_equal(actual, expected)
-    else:
-        assert_allclose(actual, expected, atol=1e-2)
-
-
-def random_queries(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    random = np.random.default_rng(seed)
-    if np.dtype(dtype).kind == "f":
-        return random.normal(50, 40, shape).astype(dtype)
-    info = np.iinfo(dtype)
-    return random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
-
-
-@st.composite
-def lengths_of(draw: Draw, k: int) -> list[int]:
-    lengths = draw(st.lists(st.integers(0, 3), min_size=k, max_size=k))
-    if not any(lengths):
-        lengths[draw(st.integers(0, k - 1))] = draw(st.integers(1, 3))
-    return lengths
-
-
-@st.composite
-def slots_of(draw: Draw, k: int, dtypes: tuple[str, ...] = QUERY_DTYPES) -> list[np.ndarray | None]:
-    dtype, seed = draw(st.sampled_from(dtypes)), draw(st.integers(0, 2**16))
-    return [random_queries(dtype, (n, *QUERY), seed + i) if n else None
-            for i, n in enumerate(draw(lengths_of(k)))]  # fmt: skip
-
-
-@st.composite
-def outputs_of(draw: Draw, lengths: list[int], dtype: str = "float32") -> list[np.ndarray | None]:
-    shape, random = draw(st.sampled_from(OUTPUT_SHAPES)), np.random.default_rng(draw(st.integers(0, 2**16)))
-    return [random.integers(-99, 100, (n, *shape)).astype(dtype) if n else None for n in lengths]
-
-
-def answers(
-    code: Code, outputs: list[np.ndarray | None], lost: frozenset[int], rows: frozenset[int]
-) -> tuple[list[np.ndarray | None], list[np.ndarray | None]]:
-    """What has arrived: outputs but for the lost ones, and the targets of some parity rows, read-only."""
-    own = [None if i in lost else output for i, output in enumerate(outputs)]
-    parities = [code.target(row, outputs) if row in rows else None for row in range(code.r)]
-    for array in (*own, *parities):
-        if array is not None:
-            array.flags.writeable = False
-    return own, parities
-
-
-def present(lengths: list[int]) -> frozenset[int]:
-    return frozenset(i for i, n in enumerate(lengths) if n)
+from tests.contracts.every_code import (
+    FEW,
+    OUTPUT_SHAPES,
+    QUERY,
+    QUERY_DTYPES,
+    SPECS,
+    Spec,
+    answers,
+    check,
+    code_of,
+    every_code,
+    every_targeted,
+    fractional,
+    inverts,
+    lengths_of,
+    outputs_of,
+    over,
+    present,
+    random_queries,
+    slots_of,
+    targeted,
+)
 
 
 def test_every_pair_is_under_test() -> None:
@@ -122,13 +58,14 @@ def test_encodes_rows_by_themselves(spec: Spec, data: st.DataObject) -> None:
     for parity in parities:
         assert parity.shape == (rows, *QUERY)
         assert parity.flags.c_contiguous
-        assert (parity.dtype.kind == "f") == (given_slots[0].dtype.kind == "f")
-        if given_slots[0].dtype.kind == "u":
-            assert parity.dtype.kind == "u"
+        assert parity.dtype.kind == ("f" if fractional(spec) else given_slots[0].dtype.kind)
     for row in range(rows):
         alone = [None if slot is None or len(slot) <= row else slot[row : row + 1] for slot in slots]
         for parity, single in zip(parities, code.encode(alone, fill=7), strict=True):
-            assert_array_equal(parity[row : row + 1], single)
+            if spec[0] == "learned":  # a product of matrices rounds by their shape
+                assert_allclose(parity[row : row + 1], single, rtol=1e-3, atol=1e-3 * np.abs(single).max())
+            else:
+                assert_array_equal(parity[row : row + 1], single)
 
 
 @every_code
@@ -171,12 +108,12 @@ def test_an_absent_row_is_a_row_of_fill(spec: Spec, data: st.DataObject, fill: A
             full[: len(slot)] = slot
     for parity, expected in zip(code.encode(slots, fill), code.encode(whole, fill), strict=True):
         if longest.dtype.kind == "f":
-            assert_allclose(parity, expected, rtol=1e-3)
+            assert_allclose(parity, expected, rtol=1e-3, atol=1e-3 if fractional(spec) else 0)
         else:
             assert_array_equal(parity, expected)
 
 
-@every_code
+@over([spec for spec in SPECS if targeted(spec)])
 @pytest.mark.parametrize("dtype", [d for d in QUERY_DTYPES if np.dtype(d).kind != "f"])
 def test_integers_never_overflow(spec: Spec, dtype: str) -> None:
     code, info = code_of(spec), np.iinfo(dtype)
@@ -184,6 +121,9 @@ def test_integers_never_overflow(spec: Spec, dtype: str) -> None:
     for extreme in (int(info.min), int(info.max)):
         slots = [np.full((1, *QUERY), extreme, dtype) for _ in range(code.k)]
         for parity, row in zip(code.encode(slots, fill=extreme), weights, strict=True):
+            if fractional(spec):
+                assert_allclose(parity, float(row.sum()) * extreme, rtol=1e-5, atol=1e-3)
+                continue
             assert parity.dtype.kind == np.dtype(dtype).kind
             assert set(parity.ravel().tolist()) == {round(float(row.sum()) * extreme)}
 
@@ -193,7 +133,7 @@ def test_integers_never_overflow(spec: Spec, dtype: str) -> None:
 @given(data=st.data(), dtype=st.sampled_from(["float32", "float64"]))
 def test_decodes_exactly_what_it_calls_recoverable(spec: Spec, data: st.DataObject, dtype: str) -> None:
     code, lengths = code_of(spec), data.draw(lengths_of(spec[2]))
-    outputs = data.draw(outputs_of(lengths, dtype))
+    outputs = data.draw(outputs_of(lengths, dtype, OUTPUT_SHAPES if targeted(spec) else ((4,),)))
     lost = data.draw(st.sets(st.sampled_from(sorted(present(lengths)))).map(frozenset))
     rows = data.draw(st.sets(st.sampled_from(range(code.r))).map(frozenset))
     own, parities = answers(code, outputs, lost, rows)
@@ -204,6 +144,7 @@ def test_decodes_exactly_what_it_calls_recoverable(spec: Spec, data: st.DataObje
     for slot, output in decoded.items():
         check(spec, output, np.asarray(outputs[slot]))
         check(spec, code.decode(own, parities, lengths, [slot])[slot], np.asarray(outputs[slot]))
+        assert_array_equal(code.decode(own, parities, lengths, [slot])[slot], output)
     for slot in {-1, *range(code.k + 1)} - possible:
         for wanted in ([slot], [*possible, slot]):
             with pytest.raises(NotRecoverable, match=rf"^slots .*{slot}.*: recoverable now are"):
@@ -216,12 +157,12 @@ def test_any_r_losses_are_recoverable_and_nothing_is_out_of_nothing(spec: Spec, 
     code = code_of(spec)
     everyone, rows = frozenset(range(code.k)), frozenset(range(code.r))
     lengths = [1 + unequal * (i % 2) for i in range(code.k)]
-    outputs: list[np.ndarray | None] = [np.arange(5 * n).reshape(n, 5).astype("float32") for n in lengths]
+    outputs: list[np.ndarray | None] = [np.arange(4 * n).reshape(n, 4).astype("float32") for n in lengths]
     for n in range(1, code.k + 1):
         for lost in map(frozenset, combinations(everyone, n)):
             assert code.recoverable(everyone, everyone - lost, frozenset()) == frozenset()
             possible = code.recoverable(everyone, everyone - lost, rows)
-            assert possible == (lost if n <= code.r or spec[1] != "subtract" else frozenset())
+            assert possible == (lost if n <= code.r or spec[1] in ("slot", "copy") else frozenset())
             arrived = answers(code, outputs, lost, rows)
             for slot in lost:
                 if slot in possible:
@@ -232,7 +173,9 @@ def test_any_r_losses_are_recoverable_and_nothing_is_out_of_nothing(spec: Spec, 
                         code.decode(*arrived, lengths, [slot])
 
 
-@over([spec for spec in SPECS if spec[0] != "concat" and spec[1] != "slot"])
+@over(
+    [spec for spec in SPECS if spec[0] != "concat" and spec[1] != "slot" and inverts(spec) and targeted(spec)]
+)
 def test_any_k_answers_of_k_plus_r_give_all_of_a_linear_model(spec: Spec) -> None:
     """Encode, run one linear model on queries and parities alike, decode: the paper's exact case."""
     code, random = code_of(spec), np.random.default_rng(3)
@@ -246,10 +189,11 @@ def test_any_k_answers_of_k_plus_r_give_all_of_a_linear_model(spec: Spec) -> Non
         parities = [parity if code.k + i in kept else None for i, parity in enumerate(encoded)]
         lost = [i for i in range(code.k) if i not in kept]
         for slot, output in code.decode(own, parities, lengths, lost).items():
-            assert_allclose(output, outputs[slot], atol=1e-4)
+            # Parities of weights that are not whole are rounded to float32.
+            assert_allclose(output, outputs[slot], atol=1e-2 if fractional(spec) else 1e-4)
 
 
-@every_code
+@every_targeted
 @FEW
 @given(data=st.data())
 def test_targets_have_the_promised_shape_and_hold_zero_for_nothing(spec: Spec, data: st.DataObject) -> None:
@@ -266,7 +210,7 @@ def test_targets_have_the_promised_shape_and_hold_zero_for_nothing(spec: Spec, d
         assert_array_equal(target, code.target(row, whole))
 
 
-@every_code
+@every_targeted
 def test_a_query_of_the_mean_vanishes_when_normalised(spec: Spec) -> None:
     code, mean, std = code_of(spec), np.array([60, 40, 20]), np.array([9.0, 5.0, 2.0])
     slots = [np.full((1, *QUERY), mean, "uint8"), *[None] * (code.k - 1)]

@@ -14,7 +14,9 @@ from parm_ray.groups import GroupMachine
 from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing import PoolQueue
 from parm_ray.serve.driver import Driver
+from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
+from parm_ray.serve.recorder import QueryRecorder
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Rig:
     deployed: HeldTransport
     parity: list[HeldTransport]
     observer: Recorder
+    recorder: QueryRecorder | None = None
 
 
 def rig(
@@ -70,6 +73,8 @@ def rig(
     max_queued: int = 100,
     default: np.ndarray | None = None,
     batch_size: int = 1,
+    recorder: QueryRecorder | None = None,
+    one_loss_per_group: bool = False,
     **plan: float,
 ) -> Rig:
     """A driver over held pools. `spec` None = plan none."""
@@ -84,13 +89,24 @@ def rig(
         batch_wait_s=30.0,
     )
     observer = Recorder()
-    driver = Driver(machine, code, observer=observer, clock=loop.time, max_queued=max_queued, default=default)
+    driver = Driver(
+        machine,
+        code,
+        observer=observer,
+        clock=loop.time,
+        max_queued=max_queued,
+        default=default,
+        recorder=recorder,
+    )
+    if one_loss_per_group:
+        driver.losses = OneLossPerGroup(k, driver.ended, machine.waits)
     transports = {row: HeldTransport() for row in range(-1, r)}
     for row, transport in transports.items():
         queue: PoolQueue[CallId] = PoolQueue()
-        driver.pools[row] = Pool(f"pool{row}", queue, transport, driver.ended, loop.time)
+        on_end = driver.losses.ended if row < 0 and driver.losses else driver.ended
+        driver.pools[row] = Pool(f"pool{row}", queue, transport, on_end, loop.time)
         driver.pools[row].set_replicas({f"{row}/{i}": f"node{i}" for i in range(replicas)})
-    return Rig(driver, transports[-1], [transports[row] for row in range(r)], observer)
+    return Rig(driver, transports[-1], [transports[row] for row in range(r)], observer, recorder)
 
 
 async def turns(n: int = 5) -> None:
