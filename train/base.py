@@ -37,15 +37,18 @@ def train_deployed(
     def order(epoch: int) -> Tensor:
         return torch.randperm(len(images), generator=step_generator(recipe.seed, 2**31 + epoch))
 
+    fit = make_fit(recipe.epochs * steps_an_epoch)
+    worker = fit.worker
+
     def loss_of(net: nn.Module, step: int) -> Tensor:
         epoch, at = divmod(step, steps_an_epoch)
-        chosen = order(epoch)[at * batch : (at + 1) * batch]
-        generator = step_generator(recipe.seed, step)
+        chosen = order(epoch)[at * batch : (at + 1) * batch][worker.rank :: worker.world]
+        generator = step_generator(recipe.seed, step, worker)
         seen = augment(images[chosen], recipe.shift, recipe.flip, generator)
         outputs = net(normaliser.normalise(seen.to(device).float()))
         return dataset.task.loss(outputs, labels[chosen].to(device), recipe.label_smoothing)
 
-    seconds = make_fit(recipe.epochs * steps_an_epoch).run(net, loss_of)
+    seconds = fit.run(net, loss_of)
     return net.eval(), seconds
 
 

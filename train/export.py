@@ -26,7 +26,7 @@ def describe(
         preprocessing=dataset.preprocessing,
         model=net.source(dataset.output_spec.shape[0], slots, WEIGHTS),
         code=code,
-        labels=dataset.class_names,
+        labels=dataset.class_names or None,
         provenance=provenance,
     )
 

@@ -16,13 +16,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from train.recipe import OptimiserRecipe
+from train.worker import ALONE, Worker
 
 LOG = "training.csv"
 CHECKPOINT = "checkpoint.pt"
 _COLUMNS = ("step", "seconds", "loss", "learning_rate", "validation")
-_CHECKPOINT_SECONDS = 60.0
+_OTHER = 2**30
+"""Keeps what the net draws apart from what `step_generator` gives for the same step."""
 
 Report = Callable[[int, int, float], None]
 """Called after a step with (steps done, steps in all, loss)."""
@@ -33,20 +36,14 @@ def ignore(done: int, total: int, loss: float) -> None:
 
 
 @dataclass(frozen=True)
-class Worker:
-    """Which of how many processes this is. Only the first writes."""
-
-    rank: int = 0
-    world: int = 1
-
-
-@dataclass(frozen=True)
 class Fit:
     """How a net is trained, beside what its loss is.
 
     steps: optimiser steps in all. folder: where the log and the checkpoints go (None = nowhere).
     identity: a checkpoint is taken up only by a run of the same one, the recipe's hash. validate:
     called every `validate_every` steps (0 = never) with the net in eval mode; a share in 0..1.
+    checkpoint_s: the least seconds between two checkpoints; an older one stays until a newer is
+    complete. worker: with several, every one calls `run` and their gradients are averaged.
     """
 
     optimiser: OptimiserRecipe
@@ -56,21 +53,30 @@ class Fit:
     report: Report = ignore
     validate: Callable[[nn.Module], float] | None = None
     validate_every: int = 0
-    worker: Worker = Worker()
+    checkpoint_s: float = 60.0
+    worker: Worker = ALONE
 
     def run(self, net: nn.Module, loss_of: Callable[[nn.Module, int], Tensor]) -> float:
         """Train `net` in place; return the seconds it took, those before an interruption included.
 
-        loss_of: called with the net and the step (from 0); returns the loss, a scalar.
+        loss_of: called with the net and the step (from 0); returns the loss, a scalar. What the net
+        draws from torch's own generator (dropout) depends on seed, step and worker too.
         """
+        cuda = {weight.device for weight in net.parameters() if weight.is_cuda}
+        with torch.random.fork_rng(devices=cuda):
+            return self._run(net, loss_of)
+
+    def _run(self, net: nn.Module, loss_of: Callable[[nn.Module, int], Tensor]) -> float:
         optimiser, schedule = make_optimiser(net, self.optimiser, self.steps)
         state = _State(net, optimiser, schedule)
         done, before = self._resume(state)
         began = saved = time.perf_counter()
         log = _Log(self._path(LOG), fresh=done == 0)
+        trained = DistributedDataParallel(net) if self.worker.world > 1 else net
         for step in range(done, self.steps):
             optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(net, step)
+            torch.manual_seed(_mixed(self.optimiser.seed, _OTHER + step, self.worker))
+            loss = loss_of(trained, step)
             loss.backward()
             optimiser.step()
             rate = float(optimiser.param_groups[0]["lr"])
@@ -81,14 +87,14 @@ class Fit:
             due = self.validate is not None and self.validate_every > 0
             if (due and (step + 1) % self.validate_every == 0) or last:
                 log.add(step + 1, seconds, float(loss.detach()), rate, self._validation(net))
-            if self._path(CHECKPOINT) and now - saved >= _CHECKPOINT_SECONDS and not last:
+            if self._path(CHECKPOINT) and now - saved >= self.checkpoint_s and not last:
                 self._save(state, step + 1, seconds)
                 saved = now
             self.report(step + 1, self.steps, float(loss.detach()))
         return before + time.perf_counter() - began
 
     def _validation(self, net: nn.Module) -> float | None:
-        if self.validate is None:
+        if self.validate is None or not self.worker.first:
             return None
         net.eval()
         share = self.validate(net)
@@ -96,7 +102,7 @@ class Fit:
         return share
 
     def _path(self, name: str) -> Path | None:
-        return None if self.folder is None or self.worker.rank else self.folder / name
+        return self.folder / name if self.folder is not None and self.worker.first else None
 
     def _save(self, state: _State, step: int, seconds: float) -> None:
         path = self._path(CHECKPOINT)
@@ -107,11 +113,11 @@ class Fit:
         os.replace(fresh, path)
 
     def _resume(self, state: _State) -> tuple[int, float]:
-        path = self._path(CHECKPOINT)
-        if path is None or not path.is_file():
-            return 0, 0.0
-        kept = torch.load(path, weights_only=True)
-        if kept["identity"] != self.identity:
+        path, kept = self._path(CHECKPOINT), None
+        if path is not None and path.is_file():
+            kept = torch.load(path, weights_only=True, map_location="cpu")
+        kept = self.worker.agree(kept)
+        if kept is None or kept["identity"] != self.identity:
             return 0, 0.0
         state.load(kept)
         return kept["step"], kept["seconds"]
@@ -119,8 +125,16 @@ class Fit:
 
 def step_generator(seed: int, step: int, worker: Worker | None = None) -> torch.Generator:
     """Return the generator of one step: the same for the same arguments, in whatever order."""
-    rank = worker.rank if worker else 0
-    return torch.Generator().manual_seed((seed * 4096 + rank) * 2**32 + step)
+    return torch.Generator().manual_seed(_mixed(seed, step, worker or ALONE))
+
+
+def _mixed(seed: int, step: int, worker: Worker) -> int:
+    """Return 32 bits, all that torch's generator for the CPU looks at; `step` itself for seed 0, alone.
+
+    Odd multiples of 2^32 / golden ratio lie far apart (Knuth, TAOCP 3, 6.4), so the steps of no two
+    seeds and workers meet.
+    """
+    return (step + 0x9E3779B1 * (seed * 4096 + worker.rank)) % 2**32
 
 
 def make_optimiser(

@@ -16,7 +16,7 @@ from train.base import answer
 class ViewBank:
     """Shifted copies (views) of every training image and the deployed model's answer to each.
 
-    images: raw uint8 `[n, H, W, C]`; outputs: float32 `[n, *output]`; labels: int64 `[n]`. Answers
+    images: raw uint8 `[n, H, W, C]`; outputs: float32 `[n, *output]`; labels: `[n, ...]`. Answers
     belong to the very pixels they stand beside, so a target never disagrees with its input; and
     there are so many ways to group the views that answering each of them once is enough.
     """
@@ -31,7 +31,7 @@ class Groups:
     """g groups of k slots. Where `present` (bool `[k, g]`) is False, the slot is empty.
 
     slots: float32 `[k, g, H, W, C]`, raw units, the fill in empty slots. outputs: float32
-    `[k, g, *output]`, 0 in empty slots. labels: int64 `[k, g]`, of no meaning in empty slots.
+    `[k, g, *output]`, 0 in empty slots. labels: `[k, g, ...]`, of no meaning in empty slots.
     """
 
     slots: Tensor
@@ -56,13 +56,18 @@ def make_bank(
     shift: int,
     flip: bool = False,
     generator: torch.Generator,
+    outputs: Tensor | None = None,
 ) -> ViewBank:
-    """Make `views` copies of the images, the first as it is and the others augmented; answer them all."""
+    """Make `views` copies of the images, the first as it is and the others augmented; answer them all.
+
+    outputs: answers to the images as they are, where they are known already.
+    """
     copies = [images] + [augment(images, shift, flip, generator) for _ in range(views - 1)]
+    answered = [answer(net, normaliser, copy) for copy in copies[1:]]
     return ViewBank(
         torch.cat(copies),
-        torch.cat([answer(net, normaliser, copy) for copy in copies]),
-        labels.repeat(views),
+        torch.cat([answer(net, normaliser, copies[0]) if outputs is None else outputs, *answered]),
+        torch.cat([labels] * views),
     )
 
 

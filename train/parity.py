@@ -12,8 +12,9 @@ from parm_ray.models.manifest import CodeSpec, Manifest
 from parm_ray.models.torch_loader import build_net, normaliser_of
 from train.fit import Fit, step_generator
 from train.groups import ViewBank, sample_groups
-from train.losses import parity_loss
-from train.recipe import ParityRecipe
+from train.losses import check_loss, parity_loss
+from train.recipe import Outputs, ParityRecipe
+from train.shared import merge_adapters, share_trunk
 from train.torch_codes import TorchEncoder, target_coefficients
 
 
@@ -29,38 +30,43 @@ def train_parity(
     bank: ViewBank,
     device: torch.device,
     make_fit: Callable[[int], Fit],
+    outputs: Outputs = "logits",
 ) -> tuple[nn.Module, float]:
     """Train the model that `manifest` (with its `code`) describes; return it as `train_deployed` does.
 
-    Every step draws fresh groups from the bank, encodes them as the front end would, normalises the
-    parity as the replica would, and moves the net towards what the decoder wants to hear.
+    Every step draws fresh groups from the bank, the same for all rows of a code, encodes them as the
+    front end would, normalises the parity as the replica would, and moves the net towards what the
+    decoder wants to hear. outputs: what the bank holds and `manifest`'s model answers. Raises
+    ConfigError if the recipe's loss or trunk cannot be had of them.
     """
     assert manifest.code is not None
-    row = manifest.code.row
     net = build_net(manifest.model)
-    if recipe.init_from_deployed:
-        copy_matching(deployed, net)
+    copied = copy_matching(deployed, net) if recipe.init_from_deployed else []
+    if recipe.trunk == "shared":
+        share_trunk(net, copied, recipe.adapted)
     net = net.to(device).to(memory_format=torch.channels_last).train()
     fill = torch.from_numpy(raw_fill(manifest))
     encoder = TorchEncoder(manifest, fill)
     normaliser = normaliser_of(manifest, device)
     coefficients = target_coefficients(manifest)
+    check_loss(recipe, coefficients, outputs, bank)
+    fit = make_fit(recipe.steps)
     coefficients = None if coefficients is None else coefficients.to(device)
 
     def loss_of(net: nn.Module, step: int) -> Tensor:
         groups = sample_groups(
             bank,
             recipe.k,
-            recipe.groups,
+            fit.worker.share(recipe.groups),
             dropout=recipe.slot_dropout,
             fill=fill,
-            generator=step_generator(recipe.seed * 16 + row, step),
+            generator=step_generator(recipe.seed, step, fit.worker),
         ).to(device)
         answers = net(normaliser.normalise(encoder.encode(groups.slots)))
-        return parity_loss(recipe, coefficients, answers, groups)
+        return parity_loss(recipe, coefficients, answers, groups, outputs)
 
-    seconds = make_fit(recipe.steps).run(net, loss_of)
-    return net.eval(), seconds
+    seconds = fit.run(net, loss_of)
+    return merge_adapters(net).eval(), seconds
 
 
 def raw_fill(manifest: Manifest) -> np.ndarray:

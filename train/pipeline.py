@@ -6,30 +6,34 @@ recipe's hash and, for a parity model, the digest of the deployed weights it was
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from parm_ray.core.errors import ConfigError
-from parm_ray.models.loading import code_of
 from parm_ray.models.manifest import Manifest, load_manifest
-from parm_ray.models.torch_loader import build_net, load_torch, load_weights, normaliser_of, pick_device
+from parm_ray.models.torch_loader import normaliser_of, pick_device
+from train.banks import Banks
 from train.base import answer, train_deployed
 from train.data import Dataset, load_dataset
-from train.evaluate import accuracy, evaluate, predict_all
-from train.export import WEIGHTS, add_metrics, describe, export
+from train.export import WEIGHTS, describe, export
+from train.figures import machine
 from train.fit import CHECKPOINT, Fit, Report, ignore
-from train.groups import ViewBank, make_bank
-from train.parity import code_spec, raw_fill, train_parity
+from train.logged import logged_digest
+from train.measure import Measurer, Told
+from train.parity import code_spec, train_parity
+from train.ready import digest_of, load_ready, net_in, net_recipe
 from train.recipe import OptimiserRecipe, ParityRecipe, Recipe
-from train.results import Row, parity_metrics, row_of
+from train.results import Artefact
+from train.seeds import seed_of, seeded
+from train.torch_codes import target_coefficients
 from train.validate import DeployedValidation, ParityValidation
+from train.worker import ALONE, Worker
 
 QUERIES = "queries.npz"
 Progress = Callable[[str], AbstractContextManager[Report]]
@@ -47,7 +51,13 @@ class Run:
     command: how it was started, kept in the manifests. force: train again what is up to date.
     threads: CPU threads instead of the recipe's. data: the directory the data set lies in, where it
     does not come with a package. only: names of parity artefacts, None = all of the recipe's.
-    Raises ConfigError naming `only` if the recipe has no such artefact.
+    deployed: a ready artefact to make parity models for; none is trained then. logged: a directory
+    of recorded queries (see `train.logged`) that parity models are trained on, without labels, instead
+    of the training set. worker: one of several that each carry out the same run on the same files.
+    measure_only: train nothing; what is not trained is named in `skipped`. results: called with the
+    rows of each model as they are measured or found measured.
+    Raises ConfigError naming `only` if the recipe has no such artefact, `deployed` if it has no
+    deployed model and none is given.
     """
 
     def __init__(
@@ -60,11 +70,24 @@ class Run:
         threads: int | None = None,
         data: Path | None = None,
         only: Collection[str] | None = None,
+        deployed: Path | None = None,
+        logged: Path | None = None,
         command: str = "",
         progress: Progress = silent,
+        worker: Worker = ALONE,
+        measure_only: bool = False,
+        results: Told = lambda rows, hardware: None,
     ) -> None:
+        if recipe.deployed is None and deployed is None:
+            raise ConfigError("deployed: the recipe trains none; expected a ready artefact (--deployed DIR)")
         self.recipe = recipe
         self.root = out / (recipe.folder or recipe.dataset)
+        self._ready = deployed is not None
+        self._deployed_dir = deployed or self.root / "deployed"
+        self._logged = logged
+        self._worker = worker
+        self._measure_only, self._results = measure_only, results
+        self.skipped: list[str] = []
         self._data = data
         self._parities = _chosen(recipe, only)
         self._device = pick_device(device)
@@ -72,16 +95,16 @@ class Run:
         self._threads = threads or recipe.threads
         self._progress = progress
         self._provenance = {"recipe": recipe.name, "command": command, "torch": torch.__version__}
-        self._banks: dict[tuple[int, int, bool], tuple[ViewBank, float]] = {}
+        self._provenance["hardware"] = machine(self._device)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Artefact]:
         """Train what is missing or out of date; return a row for the deployed and each parity model."""
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
         try:
             rows = [self._deployed()]
             for parity in self._parities:
-                rows += self._parity(parity, rows[0].a_a)
+                rows += self._parity(parity)
             return rows
         finally:
             torch.set_num_threads(before)
@@ -100,80 +123,134 @@ class Run:
 
     @cached_property
     def _deployed_manifest(self) -> Manifest:
-        return load_manifest(self.root / "deployed")
+        return load_manifest(self._deployed_dir)
 
     @cached_property
     def _deployed_net(self) -> nn.Module:
-        net = build_net(self._deployed_manifest.model)
-        load_weights(net, self.root / "deployed" / WEIGHTS)
-        return net.to(self._device).eval()
+        return net_in(self._deployed_dir, self._deployed_manifest).to(self._device)
 
-    def _deployed(self) -> Row:
-        directory, wanted = self.root / "deployed", {"recipe_hash": self.recipe.deployed_hash()}
-        kept = self._kept(directory, wanted)
+    def _deployed(self) -> Artefact:
+        if self._ready:
+            return self._measured(load_ready(self._deployed_dir, self._dataset, self.recipe.outputs))
+        recipe = self.recipe.deployed
+        assert recipe is not None
+        directory, wanted = self._deployed_dir, {"recipe_hash": self.recipe.deployed_hash()}
+        kept = self._worker.agree(self._kept(directory, wanted))
         if kept is not None:
-            return row_of(kept, directory, cached=True)
-        provenance = self._provenance | wanted | {"settings": self.recipe.deployed.model_dump_json()}
-        manifest = describe(self.recipe.dataset, self._dataset, self.recipe.deployed.net, None, provenance)
+            return self._measured(kept)
+        if self._measure_only:
+            raise ConfigError(f"measure: {directory} holds no deployed model of recipe {self.recipe.name}")
+        provenance = self._provenance | wanted | {"settings": recipe.model_dump_json()}
+        recipe = recipe.model_copy(update={"net": recipe.net.ending_in(self.recipe.outputs)})
+        manifest = describe(self.recipe.dataset, self._dataset, recipe.net, None, provenance)
+        if self.recipe.outputs != "logits":
+            output = manifest.output.model_copy(update={"name": self.recipe.outputs})
+            manifest = manifest.model_copy(update={"output": output})
         validation = None
         if self.recipe.validation_size:
             normaliser = normaliser_of(manifest, self._device)
             validation = DeployedValidation(self._dataset.task, normaliser, *self._validation)
-        with self._fit(directory, wanted, self.recipe.deployed, validation) as make_fit:
-            net, seconds = train_deployed(self.recipe.deployed, self._dataset, self._device, make_fit)
-            export(net, manifest, directory)
-        self._dataset.save_queries(self.root / QUERIES)
-        served = load_torch(manifest, directory, str(self._device))
-        outputs = predict_all(served, self._dataset.test_images)
-        metrics = {"a_a": accuracy(outputs, self._dataset.test_labels), "seconds": seconds}
-        return row_of(add_metrics(manifest, metrics, directory), directory, cached=False)
+        with self._fit(directory, wanted, recipe, validation) as make_fit:
+            net, seconds = train_deployed(recipe, self._dataset, self._device, make_fit)
+            if self._worker.first:
+                export(net, manifest, directory)
+                self._dataset.save_queries(self.root / QUERIES)
+        return self._measured(manifest, seconds)
 
-    def _parity(self, parity: ParityRecipe, a_a: float) -> list[Row]:
+    def _measured(self, manifest: Manifest, took: float | None = None) -> Artefact:
+        line = None
+        if self._worker.first:
+            line = self._measurer.deployed(manifest, self._seedless.deployed_hash(), took)
+        return cast(Artefact, self._worker.agree(line))
+
+    def _parity(self, parity: ParityRecipe) -> list[Artefact]:
         directories = [self.root / parity.directory(row) for row in range(parity.r)]
         wanted = {
             "recipe_hash": self.recipe.parity_hash(parity),
-            "deployed_weights": _digest(self.root / "deployed" / WEIGHTS),
+            "deployed_weights": digest_of(self._deployed_dir, self._deployed_manifest),
         }
-        kept = [self._kept(directory, wanted) for directory in directories]
+        if self._logged is not None:
+            wanted["recipe_hash"] += f"-{logged_digest(self._logged)}"
+        kept = self._worker.agree([self._kept(directory, wanted) for directory in directories])
         if all(kept):
-            return [row_of(m, d, cached=True) for m, d in zip(kept, directories, strict=True) if m]
+            return self._measure(parity, [manifest for manifest in kept if manifest], directories)
+        if self._measure_only:
+            self.skipped += [directory.name for directory in directories]
+            return []
         provenance = self._provenance | wanted | {"settings": parity.model_dump_json()}
         manifests, seconds = [], []
         for row, directory in enumerate(directories):
-            name = f"{self.recipe.dataset}-{directory.name}"
-            net_recipe = parity.net or self.recipe.deployed.net
-            manifest = describe(name, self._dataset, net_recipe, code_spec(parity, row), provenance)
-            bank, answering = self._bank(parity)
+            manifest = self._describe_parity(parity, row, provenance)
+            bank, answering = self._banks.of(parity)
             validation = None
             if self.recipe.validation_size:
                 seen = (*self._validation, self._validation_outputs)
                 validation = ParityValidation(self._dataset.task, manifest, self._device, *seen)
             with self._fit(directory, wanted, parity, validation) as make_fit:
-                net, took = train_parity(parity, manifest, self._deployed_net, bank, self._device, make_fit)
-                export(net, manifest, directory)
+                net, took = train_parity(
+                    parity,
+                    manifest,
+                    self._deployed_net,
+                    bank,
+                    self._device,
+                    make_fit,
+                    self.recipe.outputs,
+                )
+                if self._worker.first:
+                    export(net, manifest, directory)
             seconds.append(answering + took)
             manifests.append(manifest)
-        metrics = self._measure(manifests, directories, a_a, seconds)
-        return [
-            row_of(add_metrics(manifest, measured, directory), directory, cached=False)
-            for manifest, measured, directory in zip(manifests, metrics, directories, strict=True)
-        ]
+        return self._measure(parity, manifests, directories, seconds)
+
+    def _describe_parity(self, parity: ParityRecipe, row: int, provenance: dict[str, str]) -> Manifest:
+        """Return the manifest of a parity model; queries and answers are the deployed manifest's."""
+        deployed = self._deployed_manifest
+        name = f"{self.recipe.dataset}-{parity.directory(row)}"
+        net = parity.net or net_recipe(deployed.model)
+        manifest = describe(name, self._dataset, net, code_spec(parity, row), provenance)
+        coefficients = target_coefficients(manifest)
+        net = net.ending_in(self.recipe.outputs, 1.0 if coefficients is None else float(coefficients.sum()))
+        update = {
+            "input": deployed.input,
+            "output": deployed.output,
+            "preprocessing": deployed.preprocessing,
+            "labels": deployed.labels,
+            "model": net.source(deployed.output.shape[0], parity.slots, WEIGHTS),
+        }
+        return manifest.model_copy(update=update)
 
     def _measure(
-        self, manifests: list[Manifest], directories: list[Path], a_a: float, seconds: list[float]
-    ) -> list[dict[str, float]]:
-        deployed = load_torch(self._deployed_manifest, self.root / "deployed", str(self._device))
-        served = [load_torch(m, d, str(self._device)) for m, d in zip(manifests, directories, strict=True)]
-        rows = evaluate(
-            code_of(manifests[0]),
-            served,
-            self._dataset.test_images,
-            self._dataset.test_labels,
-            predict_all(deployed, self._dataset.test_images),
-            raw_fill(manifests[0]).astype(self._dataset.test_images.dtype),
+        self,
+        parity: ParityRecipe,
+        manifests: list[Manifest],
+        directories: list[Path],
+        took: list[float] | None = None,
+    ) -> list[Artefact]:
+        """Return a line for each artefact of one code; took: None = they were there already."""
+        lines: list[Artefact] = []
+        if self._worker.first:
+            whole = self._seedless.parity_hash(parity.model_copy(update={"seed": 0}))
+            lines = self._measurer.code(manifests, directories, whole, took)
+        return self._worker.agree(lines)
+
+    @cached_property
+    def _measurer(self) -> Measurer:
+        return Measurer(
+            self._deployed_dir,
+            lambda: self._dataset,
+            self._device,
+            recipe=self.recipe.name,
+            seed=seed_of(self.recipe),
             rounds=self.recipe.evaluation_rounds,
+            probabilities=self.recipe.outputs == "probabilities",
+            ready=self._ready,
+            tell=self._results,
         )
-        return [parity_metrics(a_a, row, took) for row, took in zip(rows, seconds, strict=True)]
+
+    @cached_property
+    def _seedless(self) -> Recipe:
+        """The recipe whose hash all seeds have in common."""
+        return seeded(self.recipe, 0)
 
     @contextmanager
     def _fit(
@@ -195,10 +272,18 @@ class Run:
                     report=report,
                     validate=validation,
                     validate_every=self.recipe.validate_every,
+                    worker=self._worker,
                 )
 
             yield make
-        (directory / CHECKPOINT).unlink(missing_ok=True)
+        if self._worker.first:
+            (directory / CHECKPOINT).unlink(missing_ok=True)
+
+    @cached_property
+    def _banks(self) -> Banks:
+        seed = self.recipe.deployed.seed if self.recipe.deployed else 0
+        net, manifest = self._deployed_net, self._deployed_manifest
+        return Banks(net, manifest, self._device, self._dataset, self._logged, seed)
 
     @cached_property
     def _validation(self) -> tuple[Tensor, Tensor]:
@@ -211,34 +296,15 @@ class Run:
             self._deployed_net, normaliser_of(self._deployed_manifest, self._device), self._validation[0]
         )
 
-    def _bank(self, parity: ParityRecipe) -> tuple[ViewBank, float]:
-        """Return the views and the seconds that answering them took, part of every training's cost."""
-        key = (parity.views, parity.shift, parity.flip)
-        if key not in self._banks:
-            began = time.perf_counter()
-            bank = make_bank(
-                self._deployed_net,
-                normaliser_of(self._deployed_manifest, self._device),
-                torch.from_numpy(self._dataset.train_images),
-                torch.from_numpy(self._dataset.train_labels),
-                views=parity.views,
-                shift=parity.shift,
-                flip=parity.flip,
-                generator=torch.Generator().manual_seed(self.recipe.deployed.seed),
-            )
-            self._banks[key] = bank, time.perf_counter() - began
-        return self._banks[key]
-
     def _kept(self, directory: Path, wanted: dict[str, str]) -> Manifest | None:
-        """Return the manifest of an artefact that is complete, measured and of this recipe."""
+        """Return the manifest of an artefact that is complete and of this recipe."""
         if self._force or not (directory / WEIGHTS).is_file():
             return None
         try:
             manifest = load_manifest(directory)
         except ConfigError:
             return None
-        current = wanted.items() <= manifest.provenance.items() and "seconds" in manifest.metrics
-        return manifest if current else None
+        return manifest if wanted.items() <= manifest.provenance.items() else None
 
 
 def _chosen(recipe: Recipe, only: Collection[str] | None) -> tuple[ParityRecipe, ...]:
@@ -249,7 +315,3 @@ def _chosen(recipe: Recipe, only: Collection[str] | None) -> tuple[ParityRecipe,
     if unknown:
         raise ConfigError(f"only: {', '.join(unknown)} not in the recipe, which has {', '.join(by_name)}")
     return tuple(parity for name, parity in by_name.items() if name in only)
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -12,10 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from parm_ray.core.errors import ConfigError
 from parm_ray.models.manifest import ModelSource
-from train.data import dataset_names
+from train.data import dataset_names, task_of
 
 FORMAT = 2
 """Part of every hash. Raise it when the training code changes what a recipe produces."""
+
+Outputs = Literal["logits", "probabilities"]
+"""What the served models answer; a code adds and subtracts just that."""
+
+PROBABILITIES = "parm_ray.models.torch_probabilities:probabilities"
 
 BUILT_IN = Path(__file__).parent / "recipes"
 
@@ -41,18 +46,29 @@ class NetRecipe(_Strict):
             kwargs["slots"] = slots
         return ModelSource(factory=self.factory, kwargs=kwargs, weights=weights)
 
+    def ending_in(self, outputs: Outputs, scale: float = 1.0) -> NetRecipe:
+        """Return the net that answers so; scale: the sum of the probabilities, a linear decoder's."""
+        if outputs == "logits":
+            return self
+        kwargs: dict[str, object] = {"factory": self.factory, "kwargs": self.kwargs}
+        if scale != 1:
+            kwargs["scale"] = scale
+        return NetRecipe(factory=PROBABILITIES, kwargs=kwargs)
+
 
 class OptimiserRecipe(_Strict):
     """The optimiser and its schedule.
 
     adamw decouples the weight decay, adam adds it to the gradient. one_cycle: the rate rises to
     `learning_rate` and falls to nothing within the run; constant: it stays (the ParM repository's).
+    seed: of all that is drawn in training.
     """
 
     optimiser: Literal["adamw", "adam"] = "adamw"
     schedule: Literal["one_cycle", "constant"] = "one_cycle"
     learning_rate: Positive = 0.01
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    seed: int = 0
 
 
 class DeployedRecipe(OptimiserRecipe):
@@ -68,20 +84,26 @@ class DeployedRecipe(OptimiserRecipe):
     label_smoothing: Share = 0.0
     shift: Annotated[int, Field(ge=0)] = 0
     flip: bool = False
-    seed: int = 0
 
 
 class ParityRecipe(OptimiserRecipe):
     """How the parity models of one code are trained; one model for each of the r rows.
 
     net: None = the deployed model's, with k heads for the slot decoder. steps: optimiser steps of
-    `groups` fresh random groups each. loss: "mse" against the decoder's target (any decoder), or
-    for the slot decoder "distillation", per slot: hard_share x cross-entropy with the label +
-    (1 - hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
+    `groups` fresh random groups each. targets: what each slot stands for, T_i: the deployed model's
+    answer to it ("outputs"), or its label alone ("labels"). loss, on the recipe's `outputs`:
+    "mse": from sum_i c_i T_i for a linear decoder, from each T_i for the slot decoder.
+    "cross_entropy": from the distribution sum_i c_i T_i / sum_i c_i for a linear decoder that works
+    on probabilities (with targets "labels" the paper's, for its concatenation code), from each T_i
+    for the slot decoder.
+    "distillation": slot decoder; per slot hard_share x cross-entropy with the label + (1 -
+    hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
     slot_dropout: share of groups with 1 to k-1 empty slots. views: differently shifted copies of
     every training image, each answered once by the deployed model; shift, flip as in
     DeployedRecipe. init_from_deployed: start from the deployed model's tensors where name and shape
-    agree. variant: tells models of the same code apart, in the name of the artefact.
+    agree. trunk: "shared" keeps the deployed model's convolutions and trains adapters beside the
+    last `adapted` share of them (see `train.shared`). variant: tells models of the same code apart,
+    in the name of the artefact.
     """
 
     encoder: str
@@ -92,7 +114,8 @@ class ParityRecipe(OptimiserRecipe):
     net: NetRecipe | None = None
     steps: Count
     groups: Count = 64
-    loss: Literal["mse", "distillation"]
+    loss: Literal["mse", "distillation", "cross_entropy"]
+    targets: Literal["outputs", "labels"] = "outputs"
     hard_share: Share = 0.5
     temperature: Positive = 2.0
     slot_dropout: Share = 0.1
@@ -100,13 +123,27 @@ class ParityRecipe(OptimiserRecipe):
     shift: Annotated[int, Field(ge=0)] = 0
     flip: bool = False
     init_from_deployed: bool = True
-    seed: int = 0
+    trunk: Literal["trained", "shared"] = "trained"
+    adapted: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     @model_validator(mode="after")
     def _loss_fits_decoder(self) -> ParityRecipe:
         if self.loss == "distillation" and self.decoder != "slot":
             raise ValueError(f"loss distillation needs the slot decoder, not {self.decoder!r}: use mse")
+        if self.loss == "distillation" and self.targets == "labels":
+            raise ValueError("targets: labels with loss distillation: use loss cross_entropy")
         return self
+
+    @model_validator(mode="after")
+    def _shared_trunk_is_the_deployed_one(self) -> ParityRecipe:
+        if self.trunk == "shared" and not self.init_from_deployed:
+            raise ValueError("trunk: shared needs init_from_deployed: true")
+        return self
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the training queries must have labels."""
+        return self.targets == "labels" or (self.loss == "distillation" and self.hard_share > 0)
 
     @property
     def slots(self) -> int | None:
@@ -128,6 +165,9 @@ class Recipe(_Strict):
     `validate_every` steps they give the log a point of its curve. evaluation_rounds: how many times
     the test set is shuffled into groups to measure A_d. threads: CPU threads, None = torch's own
     choice; small nets are faster with 1, and far faster where other processes want the cores.
+    deployed: None = an artefact that is there already, given to `Run`. outputs: what all models of
+    the recipe answer; probabilities make a parity model of a linear decoder end in (sum_i c_i) x
+    softmax, so that it is probabilities that are subtracted.
     """
 
     name: str
@@ -138,7 +178,8 @@ class Recipe(_Strict):
     validation_size: Annotated[int, Field(ge=0)] = 0
     validate_every: Annotated[int, Field(ge=0)] = 0
     split_seed: int = 0
-    deployed: DeployedRecipe
+    deployed: DeployedRecipe | None = None
+    outputs: Outputs = "logits"
     parities: tuple[ParityRecipe, ...] = ()
     evaluation_rounds: Count = 10
     threads: Count | None = None
@@ -157,10 +198,37 @@ class Recipe(_Strict):
             raise ValueError(f"two parities would share a directory: {names}")
         return self
 
+    @model_validator(mode="after")
+    def _losses_fit_outputs(self) -> Recipe:
+        for at, parity in enumerate(self.parities):
+            if self.outputs == "logits" and parity.loss == "cross_entropy" and parity.decoder != "slot":
+                raise ValueError(
+                    f"parities.{at}.loss: cross_entropy with decoder {parity.decoder!r} learns a "
+                    "distribution, and what is subtracted from it has to be one: outputs: probabilities"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _labels_bear_it(self) -> Recipe:
+        keys = {"shift", "flip", "label_smoothing", "loss"}
+        models = {"deployed": self.deployed, **{f"parities.{at}": p for at, p in enumerate(self.parities)}}
+        for at, model in models.items():
+            asked = model.model_dump(include=keys) if model else {}
+            try:
+                task_of(self.dataset).check_training(**asked, outputs=self.outputs)
+            except ConfigError as error:
+                raise ValueError(f"{at}: {error}") from None
+        return self
+
     def deployed_hash(self) -> str:
         """Hash of all that decides the deployed model."""
         data = (self.dataset, self.test_size, self.train_size, self.validation_size, self.split_seed)
-        return _hash(*data, _settings(self.deployed))
+        return _hash(*data, *self._answers, self.deployed and _settings(self.deployed))
+
+    @property
+    def _answers(self) -> tuple[str, ...]:
+        """Nothing for the default, so that older hashes stay."""
+        return () if self.outputs == "logits" else (self.outputs,)
 
     def parity_hash(self, parity: ParityRecipe) -> str:
         """Hash of all that decides the parity models of one code and their metrics."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from parm_ray.models.manifest import InputSpec, Preprocessing, TensorSpec
 from train.task import CLASSES, Task
 
 Images = NDArray[np.uint8]
-Labels = NDArray[np.int64]
+Labels = NDArray[Any]
 Part = tuple[Images, Labels]
 
 _STATISTICS_OF = 10_000
@@ -23,9 +24,10 @@ _STATISTICS_OF = 10_000
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images as uint8 `[n, H, W, C]`, labels as int64 `[n]`, split once and for all.
+    """Images as uint8 `[n, H, W, C]` and labels, split once and for all.
 
-    The validation part may be empty; it is taken from the training part.
+    Labels are what the task says: int64 `[n]` of classes, float32 `[n, 4]` of boxes. The validation
+    part may be empty. class_names is empty where there are no classes.
     """
 
     name: str
@@ -46,8 +48,9 @@ class Dataset:
 
     @property
     def output_spec(self) -> TensorSpec:
-        """What a model of this data set answers: one logit a class."""
-        return TensorSpec(name="logits", shape=(len(self.class_names),), dtype="float32")
+        """What a model of this data set answers: one logit a class, or what the task asks for."""
+        width = len(self.class_names) if self.task.width is None else self.task.width
+        return TensorSpec(name=self.task.output, shape=(width,), dtype="float32")
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -64,30 +67,48 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """A data set as it is published; None where it has no such part of its own."""
+
+    train: Part
+    test: Part | None = None
+    validation: Part | None = None
+
+
+@dataclass(frozen=True)
 class Source:
     """Where a data set comes from.
 
-    parts: called with the directory the user gave (or None); returns (train, test), test None where
-    the set has no split of its own. class_names: None = the labels themselves.
+    parts: called with the directory the user gave (or None). class_names: None = the labels
+    themselves, or none at all if the task is not of classes.
     """
 
     what: str
-    parts: Callable[[Path | None], tuple[Part, Part | None]]
+    parts: Callable[[Path | None], Parts]
     class_names: tuple[str, ...] | None = None
+    task: Task = CLASSES
 
 
-def split(part: Part, test_size: int, seed: int) -> tuple[Part, Part]:
-    """Set `test_size` queries aside, as many of each class as its share; depends on arguments alone.
+def split(part: Part, size: int, seed: int, field: str = "test_size") -> tuple[Part, Part]:
+    """Set `size` queries aside, as many of each class as its share; depends on arguments alone.
 
-    Raises ConfigError naming test_size if that leaves no training data.
+    Labels that are not classes are split without regard to them. Raises ConfigError naming `field`
+    if that leaves nothing on one side.
     """
     from sklearn.model_selection import train_test_split
 
     queries, labels = part
+    classes = labels if labels.dtype.kind in "iu" else None
     try:
-        train, test = train_test_split(
-            np.arange(len(labels)), test_size=test_size, stratify=labels, random_state=seed
+        rest, aside = train_test_split(
+            np.arange(len(labels)), test_size=size, stratify=classes, random_state=seed
         )
     except ValueError as error:
-        raise ConfigError(f"test_size: {error}") from None
-    return (queries[train], labels[train]), (queries[test], labels[test])
+        raise ConfigError(f"{field}: {error}") from None
+    return (queries[rest], labels[rest]), (queries[aside], labels[aside])
+
+
+def shuffled(part: Part) -> Part:
+    """Return the same queries in an order that has nothing to do with their class, always the same."""
+    order = np.random.default_rng(0).permutation(len(part[1]))
+    return part[0][order], part[1][order]

@@ -8,6 +8,8 @@ for Fashion-MNIST where Debian's package `dataset-fashion-mnist` puts them. 60,0
 from __future__ import annotations
 
 import gzip
+import math
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.core.errors import ConfigError
-from train.data.dataset import Part, Source
+from train.data.dataset import Part, Parts, Source
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -40,7 +42,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from None
     if len(raw) < 4 or raw[:3] != b"\0\0\x08":
         raise ConfigError(f"{path}: not an IDX file of unsigned bytes")
@@ -49,16 +51,16 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         tuple(np.frombuffer(raw, ">u4", count=dims, offset=4).tolist()) if len(raw) >= 4 + 4 * dims else ()
     )
     values = np.frombuffer(raw, np.uint8, offset=min(len(raw), 4 + 4 * dims))
-    if not shape or values.size != int(np.prod(shape)):
+    if not shape or values.size != math.prod(shape):
         raise ConfigError(f"{path}: cut short: {values.size} values for shape {shape}")
     return values.reshape(shape)
 
 
-def _parts(folder: str, places: tuple[Path, ...], advice: str, root: Path | None) -> tuple[Part, Part]:
+def _parts(folder: str, places: tuple[Path, ...], advice: str, root: Path | None) -> Parts:
     roots = places if root is None else (root / folder / "raw", root / "raw", root)
     for place in roots:
         if _find(place, "train-images-idx3-ubyte") is not None:
-            return _part(place, "train"), _part(place, "t10k")
+            return Parts(_part(place, "train"), _part(place, "t10k"))
     looked = ", ".join(map(str, roots)) or "nowhere: give a directory with --data"
     raise ConfigError(f"dataset: no train-images-idx3-ubyte(.gz) found (looked in {looked}). {advice}")
 

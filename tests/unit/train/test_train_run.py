@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
@@ -14,10 +15,13 @@ from parm_ray.models.manifest import load_manifest
 from parm_ray.models.torch_loader import build_net, load_torch, normaliser_of
 from train.base import answer
 from train.export import describe, export
+from train.measure import MEASUREMENT
 from train.parity import copy_matching
 from train.pipeline import QUERIES, Run
 from train.recipe import load_recipe
-from train.results import Row, table_of
+from train.results import Artefact, Row, load, table_of
+from train.run import main
+from train.seeds import seed_of, seeded
 
 NAMES = [
     "deployed",
@@ -28,7 +32,7 @@ NAMES = [
 ]
 
 
-def test_tiny_reaches_its_floors(tiny: tuple[Path, list[Row]]) -> None:
+def test_tiny_reaches_its_floors(tiny: tuple[Path, list[Artefact]]) -> None:
     out, rows = tiny
     assert [row.model for row in rows] == NAMES
     assert [Path(row.path) for row in rows] == [out / "digits" / name for name in NAMES]
@@ -46,7 +50,7 @@ def test_tiny_reaches_its_floors(tiny: tuple[Path, list[Row]]) -> None:
     assert table_of(rows).row_count == len(rows)
 
 
-def test_a_second_run_trains_nothing(tiny: tuple[Path, list[Row]]) -> None:
+def test_a_second_run_trains_nothing(tiny: tuple[Path, list[Artefact]]) -> None:
     out, rows = tiny
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     again = Run(load_recipe("tiny"), out, device="cpu").rows()
@@ -55,24 +59,121 @@ def test_a_second_run_trains_nothing(tiny: tuple[Path, list[Row]]) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
 
 
-def test_the_command_says_that_nothing_was_to_do(tiny: tuple[Path, list[Row]]) -> None:
-    import typer
-
-    from train.run import main
-
+def command() -> typer.Typer:
     app = typer.Typer()
     app.command()(main)
-    done = CliRunner().invoke(app, ["--recipe", "tiny", "--out", str(tiny[0]), "--json"])
+    return app
+
+
+def test_the_command_says_that_nothing_was_to_do(tiny: tuple[Path, list[Artefact]], tmp_path: Path) -> None:
+    app, results = command(), tmp_path / "results"
+    options = ["--recipe", "tiny", "--out", str(tiny[0]), "--json", "--results", str(results)]
+    done = CliRunner().invoke(app, options)
     assert done.exit_code == 0, done.output
     assert "up to date" in done.stderr
     printed = json.loads(done.stdout)
     assert [row["model"] for row in printed] == NAMES
     wanted = {"encoder", "decoder", "k", "a_a", "a_d", "a_d_by_slot", "agreement"}
     assert wanted | {"a_o_1", "a_o_5", "a_o_10", "seconds"} <= printed[1].keys()
-    assert CliRunner().invoke(app, ["--recipe", "nothing"]).exit_code == 2
+    written = load(results / "tiny.json")
+    assert written.rows[0].a_a == pytest.approx(printed[0]["a_a"], abs=1e-5)
+    assert written.hardware.threads == 1
 
 
-def test_artefacts_load_as_the_server_loads_them(tiny: tuple[Path, list[Row]]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--recipe", "nothing"],
+        ["--recipe", "tiny", "--seeds", "0,0"],
+        ["--recipe", "tiny", "--seeds", "one"],
+        ["--recipe", "tiny", "--measure", "--force"],
+    ],
+)
+def test_the_command_refuses(options: list[str]) -> None:
+    assert CliRunner().invoke(command(), options).exit_code == 2
+
+
+def rows_of(out: Path, **options: object) -> tuple[list[Row], Run]:
+    rows: list[Row] = []
+    run = Run(
+        load_recipe("tiny"),
+        out,
+        device="cpu",
+        results=lambda some, hardware: rows.extend(some),
+        **options,  # type: ignore[arg-type]
+    )
+    run.rows()
+    return rows, run
+
+
+def test_rows_of_results_say_what_was_lost(tiny: tuple[Path, list[Artefact]]) -> None:
+    rows, _ = rows_of(tiny[0])
+    alone, *coded = rows
+    assert (alone.encoder, alone.lost, alone.a_d, alone.train_ratio) == (None, 0, None, 1.0)
+    assert {row.model for row in rows} == {"mlp"}
+    kinds = {(row.encoder, row.decoder, row.lost, row.answered, row.control): row for row in coded}
+    assert len(kinds) == len(coded) == 1 + 2 + 5
+    both_lost = kinds["weighted", "subtract", 2, (0, 1), None]
+    assert both_lost.a_d is not None
+    assert both_lost.a_d >= 0.85
+    symmetric = kinds["weighted", "subtract", 2, (0, 1), "symmetric"]
+    assert symmetric.a_d is not None
+    assert symmetric.a_d <= 0.65  # of two answers with one name, one is right
+    for row in coded:
+        assert row.a_a == alone.a_a
+        assert row.top5 is not None
+        assert row.top5 >= row.a_d
+        assert row.ece is not None
+        assert row.gate is not None
+        assert row.gate[0][1:] == (1.0, pytest.approx(row.a_d))
+        assert row.train_ratio is not None
+        assert row.seeds == (0,)
+
+
+def test_measuring_again_trains_nothing_and_finds_the_same(
+    tiny: tuple[Path, list[Artefact]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_to_train(*args: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("train.pipeline.train_parity", asked_to_train)
+    before, _ = rows_of(tiny[0])
+    shutil.copytree(tiny[0] / "digits", tmp_path / "digits")
+    for name in ("deployed", "sum_subtract_k2"):  # measured in an older way
+        path = tmp_path / "digits" / name / MEASUREMENT
+        path.write_text(path.read_text().replace('"identity": "', '"identity": "0-'))
+    never = tmp_path / "digits" / "concat_slot_k2"  # interrupted after the training
+    (never / MEASUREMENT).unlink()
+    manifest = json.loads((never / "manifest.json").read_text())
+    (never / "manifest.json").write_text(json.dumps(manifest | {"metrics": {}}))
+    shutil.rmtree(tmp_path / "digits" / "weighted_subtract_k2_r2_row1")  # not trained yet
+    after, run = rows_of(tmp_path, measure_only=True)
+    assert run.skipped == ["weighted_subtract_k2_r2_row0", "weighted_subtract_k2_r2_row1"]
+    untimed = {"train_minutes": None, "train_ratio": None, "commit": ""}
+    known = [row.model_copy(update=untimed) for row in before if row.encoder != "weighted"]
+    assert [row.model_copy(update=untimed) for row in after] == known
+    assert json.loads((never / "manifest.json").read_text())["metrics"]["a_d"] == known[-1].a_d
+    with pytest.raises(TimeoutError):
+        rows_of(tmp_path)
+
+
+def test_measuring_alone_needs_a_deployed_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"measure: .*deployed"):
+        rows_of(tmp_path, measure_only=True)
+
+
+def test_a_seed_is_everywhere_and_has_a_folder_of_its_own() -> None:
+    recipe = load_recipe("tiny")
+    again, other = seeded(recipe, 0), seeded(recipe, 3)
+    assert again.deployed_hash() == recipe.deployed_hash()
+    assert (again.folder, other.folder) == (recipe.folder, "digits_seed3")
+    assert other.deployed is not None
+    assert {other.split_seed, other.deployed.seed, *(p.seed for p in other.parities)} == {3}
+    assert (seed_of(recipe), seed_of(other)) == (0, 3)
+    assert seeded(other, 0).deployed_hash() == recipe.deployed_hash()
+
+
+def test_artefacts_load_as_the_server_loads_them(tiny: tuple[Path, list[Artefact]]) -> None:
     root = tiny[0] / "digits"
     queries = np.load(root / QUERIES)
     manifest, deployed = load_predictor(root / "deployed", device="cpu", threads=torch.get_num_threads())
@@ -87,7 +188,7 @@ def test_artefacts_load_as_the_server_loads_them(tiny: tuple[Path, list[Row]]) -
         assert json.loads(parity.provenance["settings"])["encoder"] == parity.code.encoder
 
 
-def test_export_then_load_answers_as_in_memory(tiny: tuple[Path, list[Row]], tmp_path: Path) -> None:
+def test_export_then_load_answers_as_in_memory(tiny: tuple[Path, list[Artefact]], tmp_path: Path) -> None:
     recipe = load_recipe("tiny")
     dataset = Run(recipe, tmp_path)._dataset
     manifest = describe("m", dataset, recipe.deployed.net, None, {})
@@ -99,7 +200,7 @@ def test_export_then_load_answers_as_in_memory(tiny: tuple[Path, list[Row]], tmp
 
 
 def test_parities_of_other_deployed_weights_are_out_of_date(
-    tiny: tuple[Path, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: tuple[Path, list[Artefact]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked_to_train(*args: object) -> None:
         raise TimeoutError
@@ -115,7 +216,7 @@ def test_parities_of_other_deployed_weights_are_out_of_date(
 
 
 def test_half_written_artefacts_and_force_train_again(
-    tiny: tuple[Path, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: tuple[Path, list[Artefact]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def asked_to_train(*args: object) -> None:
         raise TimeoutError

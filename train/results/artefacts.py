@@ -1,4 +1,4 @@
-"""One row a model: what was trained, how good it is, how long it took."""
+"""A line an artefact: what train.run has trained, how good it is, how long it took."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from rich.table import Table
 
 from parm_ray.models.manifest import Manifest
-from train.evaluate import LATE_SHARES, Degraded, overall
 
 
 @dataclass(frozen=True)
-class Row:
-    """A line of the table. Accuracies are shares in 0..1; None where the deployed model has none."""
+class Artefact:
+    """A line of the command's table. Accuracies are shares in 0..1; None: the deployed model has none."""
 
     model: str
     encoder: str | None
@@ -35,28 +34,14 @@ class Row:
     path: str
 
     def as_json(self) -> dict[str, object]:
-        """Return the row as JSON types."""
+        """Return the line as JSON types."""
         return asdict(self)
 
 
-def parity_metrics(a_a: float, degraded: Degraded, seconds: float) -> dict[str, float]:
-    """Return what a parity model's manifest keeps: flat names, shares in 0..1, training seconds."""
-    return {
-        "a_a": a_a,
-        "a_d": degraded.a_d,
-        **{f"a_d_slot_{slot}": value for slot, value in enumerate(degraded.a_d_by_slot)},
-        "a_d_short": degraded.a_d_short,
-        "a_d_r_lost": degraded.a_d_r_lost,
-        "agreement": degraded.agreement,
-        **{f"a_o_{share * 100:.0f}": overall(a_a, degraded.a_d, share) for share in LATE_SHARES},
-        "seconds": seconds,
-    }
-
-
-def row_of(manifest: Manifest, path: Path, cached: bool) -> Row:
-    """Return the row that a measured artefact's manifest spells out."""
+def artefact_of(manifest: Manifest, path: Path, cached: bool) -> Artefact:
+    """Return the line that a measured artefact's manifest spells out."""
     code, metrics = manifest.code, manifest.metrics
-    return Row(
+    return Artefact(
         model=path.name,
         encoder=code.encoder if code else None,
         decoder=code.decoder if code else None,
@@ -72,14 +57,14 @@ def row_of(manifest: Manifest, path: Path, cached: bool) -> Row:
         a_o_1=metrics.get("a_o_1"),
         a_o_5=metrics.get("a_o_5"),
         a_o_10=metrics.get("a_o_10"),
-        seconds=metrics["seconds"],
+        seconds=metrics.get("seconds", 0.0),
         cached=cached,
         path=str(path),
     )
 
 
-def table_of(rows: list[Row]) -> Table:
-    """Return the rows as a table in percent."""
+def table_of(rows: list[Artefact]) -> Table:
+    """Return the lines as a table in percent."""
     table = Table(
         "model", "A_a", "A_d", "by slot", "short", "r lost", "agree", "A_o 1 %", "5 %", "10 %", "seconds"
     )

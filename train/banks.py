@@ -1,0 +1,76 @@
+"""The banks of views that a run's parity models draw their groups from, each made once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from parm_ray.core.errors import ConfigError
+from parm_ray.models.manifest import Manifest
+from parm_ray.models.torch_loader import normaliser_of
+from train.base import answer
+from train.data import Dataset
+from train.groups import ViewBank, make_bank
+from train.logged import load_logged
+from train.recipe import ParityRecipe
+
+
+class Banks:
+    """Views of the data set's training queries or, if `logged` names a record, of the queries in it.
+
+    net, manifest: the deployed model, on `device`. seed: of the views.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        manifest: Manifest,
+        device: torch.device,
+        dataset: Dataset,
+        logged: Path | None,
+        seed: int,
+    ) -> None:
+        self._net, self._manifest = net, manifest
+        self._normaliser = normaliser_of(manifest, device)
+        self._dataset, self._logged, self._seed = dataset, logged, seed
+        self._made: dict[tuple[int, int, bool], tuple[ViewBank, float]] = {}
+
+    def of(self, parity: ParityRecipe) -> tuple[ViewBank, float]:
+        """Return the views and the seconds that answering them took, part of every training's cost.
+
+        Raises ConfigError naming `logged` if the record is wrong or holds fewer than k queries.
+        """
+        key = (parity.views, parity.shift, parity.flip)
+        if key not in self._made:
+            began = time.perf_counter()
+            inputs, labels, outputs = self._queries()
+            bank = make_bank(
+                self._net,
+                self._normaliser,
+                inputs,
+                labels,
+                views=parity.views,
+                shift=parity.shift,
+                flip=parity.flip,
+                generator=torch.Generator().manual_seed(self._seed),
+                outputs=outputs,
+            )
+            self._made[key] = bank, time.perf_counter() - began
+        bank, seconds = self._made[key]
+        queries = len(bank.labels) // parity.views
+        if queries < parity.k:
+            raise ConfigError(f"logged: expected at least k = {parity.k} queries, got {queries}")
+        return bank, seconds
+
+    def _queries(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return raw inputs, labels (-1 = not known) and the deployed model's answers, if known."""
+        if self._logged is None:
+            data = self._dataset
+            return torch.from_numpy(data.train_images), torch.from_numpy(data.train_labels), None
+        logged = load_logged(
+            self._logged, self._manifest, lambda inputs: answer(self._net, self._normaliser, inputs)
+        )
+        return logged.inputs, torch.full((len(logged.inputs),), -1), logged.outputs
