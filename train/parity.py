@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from parm_ray.models.manifest import CodeSpec, Manifest
 from parm_ray.models.torch_loader import build_net, normaliser_of
+from train.data import Dataset
+from train.export import WEIGHTS, describe
 from train.fit import Fit, step_generator
 from train.groups import ViewBank, sample_groups
 from train.losses import check_loss, parity_loss
+from train.ready import net_recipe
 from train.recipe import Outputs, ParityRecipe
 from train.shared import merge_adapters, share_trunk
 from train.torch_codes import TorchEncoder, target_coefficients
@@ -21,6 +24,29 @@ from train.torch_codes import TorchEncoder, target_coefficients
 def code_spec(recipe: ParityRecipe, row: int) -> CodeSpec:
     """Return the manifest entry of row `row` of the recipe's code."""
     return CodeSpec(encoder=recipe.encoder, decoder=recipe.decoder, k=recipe.k, r=recipe.r, row=row)
+
+
+def describe_parity(
+    recipe: ParityRecipe,
+    row: int,
+    deployed: Manifest,
+    dataset: Dataset,
+    outputs: Outputs,
+    provenance: dict[str, str],
+) -> Manifest:
+    """Return the manifest of row `row`'s model, named `<data set>-<directory>`.
+
+    Queries, answers and their normalisation are those of the deployed model, whose manifest is given.
+    Raises ConfigError if neither the recipe names a net nor the deployed model's can be made again.
+    """
+    net = recipe.net or net_recipe(deployed.model)
+    name = f"{dataset.name}-{recipe.directory(row)}"
+    manifest = describe(name, dataset, net, code_spec(recipe, row), provenance)
+    coefficients = target_coefficients(manifest)
+    net = net.ending_in(outputs, 1.0 if coefficients is None else float(coefficients.sum()))
+    same = {key: getattr(deployed, key) for key in ("input", "output", "preprocessing", "labels")}
+    model = net.source(deployed.output.shape[0], recipe.slots, WEIGHTS)
+    return manifest.model_copy(update={**same, "model": model})
 
 
 def train_parity(

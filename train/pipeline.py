@@ -26,12 +26,11 @@ from train.figures import machine
 from train.fit import CHECKPOINT, Fit, Report, ignore
 from train.logged import logged_digest
 from train.measure import Measurer, Told
-from train.parity import code_spec, train_parity
-from train.ready import digest_of, load_ready, net_in, net_recipe
+from train.parity import describe_parity, train_parity
+from train.ready import digest_of, load_ready, net_in
 from train.recipe import OptimiserRecipe, ParityRecipe, Recipe
 from train.results import Artefact
 from train.seeds import seed_of, seeded
-from train.torch_codes import target_coefficients
 from train.validate import DeployedValidation, ParityValidation
 from train.worker import ALONE, Worker
 
@@ -180,7 +179,9 @@ class Run:
         provenance = self._provenance | wanted | {"settings": parity.model_dump_json()}
         manifests, seconds = [], []
         for row, directory in enumerate(directories):
-            manifest = self._describe_parity(parity, row, provenance)
+            manifest = describe_parity(
+                parity, row, self._deployed_manifest, self._dataset, self.recipe.outputs, provenance
+            )
             bank, answering = self._banks.of(parity)
             validation = None
             if self.recipe.validation_size:
@@ -188,36 +189,13 @@ class Run:
                 validation = ParityValidation(self._dataset.task, manifest, self._device, *seen)
             with self._fit(directory, wanted, parity, validation) as make_fit:
                 net, took = train_parity(
-                    parity,
-                    manifest,
-                    self._deployed_net,
-                    bank,
-                    self._device,
-                    make_fit,
-                    self.recipe.outputs,
+                    parity, manifest, self._deployed_net, bank, self._device, make_fit, self.recipe.outputs
                 )
                 if self._worker.first:
                     export(net, manifest, directory)
             seconds.append(answering + took)
             manifests.append(manifest)
         return self._measure(parity, manifests, directories, seconds)
-
-    def _describe_parity(self, parity: ParityRecipe, row: int, provenance: dict[str, str]) -> Manifest:
-        """Return the manifest of a parity model; queries and answers are the deployed manifest's."""
-        deployed = self._deployed_manifest
-        name = f"{self.recipe.dataset}-{parity.directory(row)}"
-        net = parity.net or net_recipe(deployed.model)
-        manifest = describe(name, self._dataset, net, code_spec(parity, row), provenance)
-        coefficients = target_coefficients(manifest)
-        net = net.ending_in(self.recipe.outputs, 1.0 if coefficients is None else float(coefficients.sum()))
-        update = {
-            "input": deployed.input,
-            "output": deployed.output,
-            "preprocessing": deployed.preprocessing,
-            "labels": deployed.labels,
-            "model": net.source(deployed.output.shape[0], parity.slots, WEIGHTS),
-        }
-        return manifest.model_copy(update=update)
 
     def _measure(
         self,
