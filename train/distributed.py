@@ -8,6 +8,7 @@ a directory that all of them see.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,9 @@ def run_on_workers(
     """Carry out a recipe on `workers` workers; return what `Run.rows` returns, and `Run.skipped`.
 
     device: "auto" (a GPU for each worker where Ray has so many), "cpu" or "cuda". options: `Run`'s
-    others, but for progress and worker. Uses the Ray cluster that is there (RAY_ADDRESS, or this
-    process's), or starts one here for the length of the run. Raises ConfigError naming workers or
-    device if that cannot be had, and the workers' own errors of this package.
+    others, but for progress and worker. Uses the Ray cluster that this process is connected to or
+    RAY_ADDRESS names; without one it starts its own for the length of the run. Raises ConfigError
+    naming workers or device if that cannot be had, and the workers' own errors of this package.
     """
     try:
         import ray
@@ -42,7 +43,10 @@ def run_on_workers(
     out.mkdir(parents=True, exist_ok=True)
     started = not ray.is_initialized()
     if started:
-        ray.init(include_dashboard=False)
+        # Left to itself, Ray looks for whatever cluster was last started on this machine, dead or not.
+        address = os.environ.get("RAY_ADDRESS", "local")
+        own: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+        ray.init(address, **own)
     try:
         use_gpu = _use_gpu(device, workers, ray.cluster_resources())
         task = {
