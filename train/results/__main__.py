@@ -14,7 +14,7 @@ from train.results.store import COMMITTED, load_all
 from train.results.tables import SUMMARY, named, rewritten, rich_tables
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "train" / "README.md", ROOT / "README.md")
+PAGES = (ROOT / "train" / "README.md", ROOT / "train" / "results" / "README.md", ROOT / "README.md")
 
 
 def main(
