@@ -7,7 +7,7 @@ the other formats are refused by name and never opened.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -177,13 +177,18 @@ def _torchvision(source: ModelSource) -> object:
         raise ConfigError(f"model.torchvision: {error}") from None
 
 
-def _from_factory(source: ModelSource) -> object:
-    module, _, name = (source.factory or "").partition(":")
+def import_factory(path: str) -> Callable[..., object]:
+    """Return what `package.module:callable` names. Raises ConfigError if it cannot be imported."""
+    module, _, name = path.partition(":")
     try:
-        factory = getattr(importlib.import_module(module), name)
+        factory: Callable[..., object] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"model.factory: {source.factory!r} cannot be imported ({error})") from error
-    return factory(**source.kwargs)
+        raise ConfigError(f"model.factory: {path!r} cannot be imported ({error})") from error
+    return factory
+
+
+def _from_factory(source: ModelSource) -> object:
+    return import_factory(source.factory or "")(**source.kwargs)
 
 
 def load_weights(net: nn.Module, path: Path) -> None:
