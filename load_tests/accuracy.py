@@ -45,6 +45,8 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "model": {"emulate": {"lose": "one_per_group"}},
     "plan": {"fill_timeout_ms": 2000, "hold_off_ms": 0},
     "ingress": {"replicas": 1},
+    # One query a slot, or a group would be more than its k answers.
+    "batch": {"max_size": 1},
 }
 DEADLINE_MS = 60_000
 

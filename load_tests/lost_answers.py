@@ -102,10 +102,10 @@ async def collect(
             padding = -len(left) % math.lcm(rows_per_request, k)
             sent = rng.permutation(np.concatenate([left, rng.integers(len(images.images), size=padding)]))
             requests[:] = sent.reshape(-1, rows_per_request)
-            before = len(found.answers)
+            before, failed = len(found.answers), sum(found.failures.values())
             await _round(target, requests, model.output.name, concurrency, found)
             lost = Counter(a.image for a in found.answers[before:] if a.outcome is Outcome.RECONSTRUCTED)
-            if not lost and not found.failures:
+            if not lost and sum(found.failures.values()) == failed:
                 raise NotLost("no answer was reconstructed; is model.emulate.lose set to one_per_group?")
             left = _still_to_be_lost(left, lost)
     return found

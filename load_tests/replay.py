@@ -14,7 +14,7 @@ import numpy as np
 from load_tests.lost_answers import Answer
 from load_tests.phase import LabelledImages
 from parm_ray.core import Outcome
-from parm_ray.models.loading import code_of, load_predictor
+from parm_ray.models.loading import code_of, fill_of, load_predictor
 
 _CHUNK = 250
 
@@ -36,13 +36,13 @@ def replay(groups: list[list[Answer]], images: LabelledImages, parity: Path) -> 
     ConfigError for an artefact that cannot be loaded, InvalidInput for groups that cannot be decoded.
     """
     manifest, predictor = load_predictor(parity)
-    code = code_of(manifest)
+    code, fill = code_of(manifest), fill_of(manifest)
     lossy = [g for g in groups if any(a.outcome is Outcome.RECONSTRUCTED for a in g)]
     answers, other, largest = 0, 0, 0.0
     for start in range(0, len(lossy), _CHUNK):
         chunk = lossy[start : start + _CHUNK]
         slots = [images.images[[g[i].image for g in chunk]] for i in range(code.k)]
-        predicted = predictor.predict(code.encode(slots)[0])
+        predicted = predictor.predict(code.encode(slots, fill)[0])
         for group, parity_output in zip(chunk, predicted, strict=True):
             own = [a.output[None] if a.outcome is Outcome.ORIGINAL else None for a in group]
             lost = [i for i, output in enumerate(own) if output is None]

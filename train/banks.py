@@ -13,6 +13,7 @@ from parm_ray.models.manifest import Manifest
 from parm_ray.models.torch_loader import normaliser_of
 from train.base import answer
 from train.data import Dataset
+from train.data.dataset import Images
 from train.groups import ViewBank, make_bank
 from train.logged import load_logged
 from train.recipe import ParityRecipe
@@ -73,4 +74,12 @@ class Banks:
         logged = load_logged(
             self._logged, self._manifest, lambda inputs: answer(self._net, self._normaliser, inputs)
         )
-        return logged.inputs, torch.full((len(logged.inputs),), -1), logged.outputs
+        fresh = _not_among(logged.inputs, self._dataset.test_images)
+        outputs = None if logged.outputs is None else logged.outputs[fresh]
+        return logged.inputs[fresh], torch.full((int(fresh.sum()),), -1), outputs
+
+
+def _not_among(inputs: Tensor, test: Images) -> Tensor:
+    """Return bool `[n]`: which inputs are none of the test queries, which load tests send, too."""
+    known = {query.tobytes() for query in test}
+    return torch.tensor([query.tobytes() not in known for query in inputs.numpy()], dtype=torch.bool)

@@ -71,7 +71,7 @@ class Fit:
         state = _State(net, optimiser, schedule)
         done, before = self._resume(state)
         began = saved = time.perf_counter()
-        log = _Log(self._path(LOG), fresh=done == 0)
+        log = _Log(self._path(LOG), done)
         trained = DistributedDataParallel(net) if self.worker.world > 1 else net
         for step in range(done, self.steps):
             optimiser.zero_grad(set_to_none=True)
@@ -171,19 +171,26 @@ class _State:
 
 
 class _Log:
-    """A CSV file, one line a validation; appended to when a run goes on."""
+    """A CSV file, one line a validation.
 
-    def __init__(self, path: Path | None, fresh: bool) -> None:
+    A run that goes on keeps the lines up to its first `done` steps: those after its checkpoint will be
+    written again.
+    """
+
+    def __init__(self, path: Path | None, done: int) -> None:
         self._path = path
-        if path is not None and (fresh or not path.is_file()):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(path, "w", _COLUMNS)
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines: list[list[str]] = []
+        if done and path.is_file():
+            with path.open(newline="") as file:
+                lines = [line for line in list(csv.reader(file))[1:] if line and int(line[0]) <= done]
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([list(_COLUMNS), *lines])
 
     def add(self, step: int, seconds: float, loss: float, rate: float, share: float | None) -> None:
         if self._path is not None:
             shown = "" if share is None else f"{share:.4f}"
-            self._write(self._path, "a", (step, f"{seconds:.1f}", f"{loss:.5g}", f"{rate:.4g}", shown))
-
-    def _write(self, path: Path, mode: str, values: tuple[object, ...]) -> None:
-        with path.open(mode, newline="") as file:
-            csv.writer(file).writerow(values)
+            with self._path.open("a", newline="") as file:
+                csv.writer(file).writerow((step, f"{seconds:.1f}", f"{loss:.5g}", f"{rate:.4g}", shown))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import CodeSpec, Manifest
 from parm_ray.models.torch_loader import build_net, normaliser_of
 from train.data import Dataset
@@ -97,9 +98,7 @@ def train_parity(
 
 def raw_fill(manifest: Manifest) -> np.ndarray:
     """Return the raw input that means "no query here", float32 `[C]`: `fill`, or the rounded mean."""
-    preprocessing = manifest.preprocessing
-    fill = np.rint(preprocessing.mean) if preprocessing.fill is None else np.asarray(preprocessing.fill)
-    return fill.astype(np.float32)
+    return fill_of(manifest).astype(np.float32)
 
 
 def copy_matching(source: nn.Module, target: nn.Module) -> list[str]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from parm_ray.core.errors import ConfigError
-from parm_ray.models.manifest import Manifest, load_manifest
+from parm_ray.models.manifest import FILE_NAME, Manifest, load_manifest
 from parm_ray.models.torch_loader import normaliser_of, pick_device
 from train.banks import Banks
 from train.base import answer, train_deployed
@@ -207,7 +207,8 @@ class Run:
         """Return a line for each artefact of one code; took: None = they were there already."""
         lines: list[Artefact] = []
         if self._worker.first:
-            whole = self._seedless.parity_hash(parity.model_copy(update={"seed": 0}))
+            same = next(p for p in self._seedless.parities if p.directory(0) == parity.directory(0))
+            whole = self._seedless.parity_hash(same)
             lines = self._measurer.code(manifests, directories, whole, took)
         return self._worker.agree(lines)
 
@@ -276,12 +277,9 @@ class Run:
 
     def _kept(self, directory: Path, wanted: dict[str, str]) -> Manifest | None:
         """Return the manifest of an artefact that is complete and of this recipe."""
-        if self._force or not (directory / WEIGHTS).is_file():
+        if self._force or not (directory / WEIGHTS).is_file() or not (directory / FILE_NAME).is_file():
             return None
-        try:
-            manifest = load_manifest(directory)
-        except ConfigError:
-            return None
+        manifest = load_manifest(directory)
         return manifest if wanted.items() <= manifest.provenance.items() else None
 
 

@@ -20,7 +20,7 @@ from parm_ray.models.manifest import CodeSpec, Manifest, load_manifest
 from parm_ray.models.predictor import Predictor
 from parm_ray.models.torch_loader import Normaliser, build_net, load_weights, normaliser_of, pick_device
 from train.backup import BackupRecipe, default_accuracy, train_backup
-from train.data import Dataset, load_dataset
+from train.data import Dataset, load_dataset, task_of
 from train.evaluate import LATE_SHARES, evaluate, overall, predict_all
 from train.export import WEIGHTS, export
 from train.fit import CHECKPOINT, Fit
@@ -63,6 +63,13 @@ class Rivals:
         self._data, self._force = data, force
         self._deployed_dir = self._root / "deployed"
         self._manifest = load_manifest(self._deployed_dir)
+        if self._manifest.provenance.get("recipe_hash") != recipe.deployed_hash():
+            raise ConfigError(
+                f"{self._deployed_dir}: not the deployed model of recipe {recipe.name}; train it first: "
+                f"python -m train.run --recipe {recipe.name}"
+            )
+        if not task_of(recipe.dataset).of_classes:
+            raise ConfigError(f"dataset: rivals answer classes, not {recipe.dataset}")
         some: dict[str, object] = {} if steps is None else {"steps": steps}
         if recipe.parities:
             first = recipe.parities[0]

@@ -19,7 +19,7 @@ from rich.table import Table
 from parm_ray.core.errors import ParmError
 from train.measure import hardware_of
 from train.recipe import load_recipe
-from train.results import COMMITTED, Row, update
+from train.results import COMMITTED, Row, commit, update
 from train.rival_rows import Rivals
 
 _NOTES = Console(stderr=True)
@@ -39,6 +39,7 @@ def main(
 ) -> None:
     """Make and measure each rival, and put its row into the results file as soon as it is there."""
     command = shlex.join(["python", "-m", "train.rivals", *sys.argv[1:]])
+    commit()  # of the code that is loaded now, whatever the tree becomes meanwhile
     rows: list[Row] = []
     try:
         chosen = load_recipe(recipe)

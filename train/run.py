@@ -20,7 +20,7 @@ from train.distributed import run_on_workers
 from train.fit import Report
 from train.pipeline import Run
 from train.recipe import load_recipe
-from train.results import Artefact, Hardware, Row, table_of, update
+from train.results import Artefact, Hardware, Row, commit, table_of, update
 from train.seeds import seeded
 
 _NOTES = Console(stderr=True)
@@ -44,11 +44,14 @@ def main(
 ) -> None:
     """Train a deployed model and its parity models, measure them and write them as artefacts."""
     command = shlex.join(["python", "-m", "train.run", *sys.argv[1:]])
+    commit()  # of the code that is loaded now, whatever the tree becomes meanwhile
     began = time.perf_counter()
     artefacts, skipped = [], []
     try:
         if measure and force:
             raise ConfigError("force: not together with --measure, which trains nothing")
+        if deployed is not None and seeds is not None:
+            raise ConfigError("seeds: not together with --deployed, which was trained on one split")
         whole = load_recipe(recipe)
         options: dict[str, Any] = {
             "device": device,

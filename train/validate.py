@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from parm_ray.models.manifest import Manifest
 from parm_ray.models.torch_loader import Normaliser, normaliser_of
 from train.base import answer
+from train.parity import raw_fill
 from train.task import Task
 from train.torch_codes import TorchEncoder, target_coefficients
 
@@ -44,7 +45,8 @@ class ParityValidation:
         k = manifest.code.k
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
         members = order[: len(labels) // k * k].reshape(k, -1)
-        self._parities = TorchEncoder(manifest).encode(images[members].float())
+        encoder = TorchEncoder(manifest, torch.from_numpy(raw_fill(manifest)))
+        self._parities = encoder.encode(images[members].float())
         self._labels, self._outputs = labels[members], outputs[members]
         self._normaliser = normaliser_of(manifest, device)
         self._coefficients = target_coefficients(manifest)

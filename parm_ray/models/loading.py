@@ -100,3 +100,14 @@ def plan_code(encoder: str, decoder: str, k: int, r: int, queries: InputSpec, pa
     """The code of a plan whose first parity artefact is `parity`, which holds a trained code's own file."""
     spec = load_manifest(parity).code if encoder == "learned" else None
     return build_code(encoder, decoder, k, r, queries, spec.weights if spec else None)
+
+
+def fill_of(manifest: Manifest) -> np.ndarray:
+    """The raw input that means "no query here": the data's mean, which normalises to nothing."""
+    spec, pre = manifest.input, manifest.preprocessing
+    values = np.asarray(pre.mean if pre.fill is None else pre.fill)
+    if np.issubdtype(spec.numpy_dtype, np.integer):
+        values = np.rint(values)
+    values = values.astype(spec.numpy_dtype)
+    # One value per channel must broadcast over the query; HWC does by itself.
+    return values.reshape(-1, 1, 1) if spec.layout == "CHW" and values.size > 1 else values

@@ -6,6 +6,7 @@ An artefact is a directory with `manifest.json` and, usually, `weights.safetenso
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -168,7 +169,10 @@ def save_manifest(manifest: Manifest, directory: str | Path) -> Path:
     if code is not None and code.weights is not None:
         code = code.model_copy(update={"weights": Path(code.weights).name})
         manifest = manifest.model_copy(update={"code": code})
-    path.write_text(manifest.model_dump_json(indent=2, exclude_defaults=False) + "\n", encoding="utf-8")
+    # Whole or not at all: others may read the directory at any time.
+    fresh = path.with_name(f"{FILE_NAME}.{os.getpid()}")
+    fresh.write_text(manifest.model_dump_json(indent=2, exclude_defaults=False) + "\n", encoding="utf-8")
+    os.replace(fresh, path)
     return path
 
 

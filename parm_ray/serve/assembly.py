@@ -13,6 +13,7 @@ from parm_ray.codes import Code
 from parm_ray.config import PoolSettings, Settings
 from parm_ray.core import Clock, GroupId, Observer
 from parm_ray.groups import GroupMachine
+from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
 from parm_ray.routing import PoolQueue
 from parm_ray.serve.board import board_of
@@ -84,17 +85,6 @@ def assemble(
 def _nodes_elsewhere(driver: Driver, row: int, group: GroupId) -> set[str]:
     """Nodes where the group's members run in pools other than `row`'s."""
     return {n for r, pool in driver.pools.items() if r != row for n in pool.queue.nodes_of(group)}
-
-
-def fill_of(manifest: Manifest) -> np.ndarray:
-    """The raw input that means "no query here": the data's mean, which normalises to nothing."""
-    spec, pre = manifest.input, manifest.preprocessing
-    values = np.asarray(pre.mean if pre.fill is None else pre.fill)
-    if np.issubdtype(spec.numpy_dtype, np.integer):
-        values = np.rint(values)
-    values = values.astype(spec.numpy_dtype)
-    # One value per channel must broadcast over the query; HWC does by itself.
-    return values.reshape(-1, 1, 1) if spec.layout == "CHW" and values.size > 1 else values
 
 
 def default_of(settings: Settings, manifest: Manifest) -> np.ndarray | None:

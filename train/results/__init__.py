@@ -2,7 +2,7 @@
 
 from train.results.artefacts import Artefact, artefact_of, table_of
 from train.results.rows import Row, over_seeds
-from train.results.store import COMMITTED, Hardware, Results, load, load_all, update
+from train.results.store import COMMITTED, Hardware, Results, commit, load, load_all, update
 
 __all__ = [
     "COMMITTED",
@@ -11,6 +11,7 @@ __all__ = [
     "Results",
     "Row",
     "artefact_of",
+    "commit",
     "load",
     "load_all",
     "over_seeds",

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -113,10 +114,12 @@ def dumps(results: Results) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
+@cache
 def commit() -> str:
     """Return the checkout's commit, with "-dirty" if anything but results and pages differs from it.
 
-    "unknown" outside a checkout.
+    "unknown" outside a checkout. Asked once a process, at its start: later the tree may be another than
+    the code that runs.
     """
     root = Path(__file__).parents[2]
     try:

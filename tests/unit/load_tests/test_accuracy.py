@@ -171,6 +171,7 @@ def test_the_deployed_file_differs_in_what_the_run_says_and_nothing_else(tmp_pat
     settings = lossy_config(source, tmp_path / "out.yaml", http_port=4711, root=Path("/models"))
     assert settings.model.emulate.lose == "one_per_group"
     assert (settings.plan.k, settings.plan.encoder, settings.plan.fill_timeout_ms) == (3, "sum", 2000)
+    assert settings.batch.max_size == 1
     assert settings.model.artifact == "/models/artifacts/fashion_resnet18/deployed"
     written = yaml.safe_load((tmp_path / "out.yaml").read_text())
     original = yaml.safe_load(source.read_text())
@@ -180,6 +181,7 @@ def test_the_deployed_file_differs_in_what_the_run_says_and_nothing_else(tmp_pat
         args["plan"].pop("hold_off_ms", None)
         args["ingress"].pop("replicas", None)
         args["model"].pop("emulate", None)
+        args.pop("batch", None)
     assert written["applications"] == original["applications"]
 
 

@@ -35,7 +35,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert RECIPE.deployed is not None
     out = tmp_path_factory.mktemp("artifacts")
     dataset = load_dataset(RECIPE.dataset, RECIPE.test_size, RECIPE.split_seed)
-    manifest = describe(RECIPE.dataset, dataset, RECIPE.deployed.net, None, {})
+    made_by = {"recipe_hash": RECIPE.deployed_hash()}
+    manifest = describe(RECIPE.dataset, dataset, RECIPE.deployed.net, None, made_by)
     export(build_net(manifest.model), manifest, out / (RECIPE.folder or RECIPE.dataset) / "deployed")
     return out
 
@@ -172,6 +173,12 @@ def test_names_what_is_wrong(rivals: Rivals, tmp_path: Path) -> None:
         Rivals(RECIPE, tmp_path)
     with pytest.raises(ConfigError, match=r"^outputs: expected logits"):
         Rivals(RECIPE.model_copy(update={"outputs": "probabilities"}), tmp_path)
+
+
+def test_another_recipes_deployed_model_is_refused(out: Path) -> None:
+    # It may have been trained on what is a test query here.
+    with pytest.raises(ConfigError, match="not the deployed model of recipe tiny"):
+        Rivals(RECIPE.model_copy(update={"split_seed": 1}), out, device="cpu")
 
 
 def test_command_puts_rows_into_the_recipes_file(out: Path, tmp_path: Path) -> None:

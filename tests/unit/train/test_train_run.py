@@ -171,6 +171,9 @@ def test_a_seed_is_everywhere_and_has_a_folder_of_its_own() -> None:
     assert {other.split_seed, other.deployed.seed, *(p.seed for p in other.parities)} == {3}
     assert (seed_of(recipe), seed_of(other)) == (0, 3)
     assert seeded(other, 0).deployed_hash() == recipe.deployed_hash()
+    assert [seeded(other, 0).parity_hash(p) for p in seeded(other, 0).parities] == [
+        recipe.parity_hash(p) for p in recipe.parities
+    ]
     # The nets start elsewhere, too.
     nets = [build_net(one.deployed.net.source(10, None)) for one in (again, other) if one.deployed]
     assert not torch.equal(*(next(net.parameters()) for net in nets))
