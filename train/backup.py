@@ -8,12 +8,10 @@ pass of its own, where a parity model of k slots makes one for k. Default answer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -22,24 +20,18 @@ from parm_ray.models.torch_loader import Normaliser, build_net
 from train.fit import Fit, step_generator
 from train.groups import ViewBank
 from train.losses import distillation
-from train.recipe import Count, NetRecipe, OptimiserRecipe, Positive, Share
+from train.recipe import Count, DistilledRecipe, NetRecipe
 
 
-class BackupRecipe(OptimiserRecipe):
+class BackupRecipe(DistilledRecipe):
     """How a backup is trained; net: None = a small ResNet of 4, 8 and 16 channels.
 
-    batch: views a step. hard_share, temperature: see `train.losses.distillation`. views, shift, flip: as
-    in ParityRecipe.
+    batch: views a step.
     """
 
     net: NetRecipe | None = None
     steps: Count = 1500
     batch: Count = 128
-    hard_share: Share = 0.5
-    temperature: Positive = 2.0
-    views: Count = 8
-    shift: Annotated[int, Field(ge=0)] = 0
-    flip: bool = False
 
     def net_for(self, manifest: Manifest) -> NetRecipe:
         """Return the net, one that fits the deployed model's input where the recipe names none."""

@@ -16,7 +16,7 @@ from train.data import Dataset
 from train.data.dataset import Images
 from train.groups import ViewBank, make_bank
 from train.logged import load_logged
-from train.recipe import ParityRecipe
+from train.recipe import DistilledRecipe
 
 
 class Banks:
@@ -39,12 +39,12 @@ class Banks:
         self._dataset, self._logged, self._seed = dataset, logged, seed
         self._made: dict[tuple[int, int, bool], tuple[ViewBank, float]] = {}
 
-    def of(self, parity: ParityRecipe) -> tuple[ViewBank, float]:
-        """Return the views and the seconds that answering them took, part of every training's cost.
+    def of(self, recipe: DistilledRecipe, k: int) -> tuple[ViewBank, float]:
+        """Return views to draw groups of k from, and what answering them took: seconds of any training.
 
         Raises ConfigError naming `logged` if the record is wrong or holds fewer than k queries.
         """
-        key = (parity.views, parity.shift, parity.flip)
+        key = (recipe.views, recipe.shift, recipe.flip)
         if key not in self._made:
             began = time.perf_counter()
             inputs, labels, outputs = self._queries()
@@ -53,17 +53,17 @@ class Banks:
                 self._normaliser,
                 inputs,
                 labels,
-                views=parity.views,
-                shift=parity.shift,
-                flip=parity.flip,
+                views=recipe.views,
+                shift=recipe.shift,
+                flip=recipe.flip,
                 generator=torch.Generator().manual_seed(self._seed),
                 outputs=outputs,
             )
             self._made[key] = bank, time.perf_counter() - began
         bank, seconds = self._made[key]
-        queries = len(bank.labels) // parity.views
-        if queries < parity.k:
-            raise ConfigError(f"logged: expected at least k = {parity.k} queries, got {queries}")
+        queries = len(bank.labels) // recipe.views
+        if queries < k:
+            raise ConfigError(f"logged: expected at least k = {k} queries, got {queries}")
         return bank, seconds
 
     def _queries(self) -> tuple[Tensor, Tensor, Tensor | None]:

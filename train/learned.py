@@ -26,17 +26,16 @@ from train.fit import Fit, step_generator
 from train.groups import Groups, ViewBank, sample_groups
 from train.losses import distillation
 from train.parity import raw_fill
-from train.recipe import Count, OptimiserRecipe, Positive, Share
+from train.recipe import Count, DistilledRecipe, Positive, Share
 
 
-class LearnedRecipe(OptimiserRecipe):
+class LearnedRecipe(DistilledRecipe):
     """How a learned code for k slots is trained.
 
     encoder_hidden, decoder_hidden: units of the hidden layers, encoder one and decoder two, as published;
     None = as many as the layer's input, k d values of the queries or (k + 1) o + k of the answers, the
     encoder's at most 1,024. Each step reconstructs every slot of `groups` fresh groups and is scored as
-    a slot head is: half cross-entropy, half distillation, see `train.losses.distillation`; hard_share,
-    temperature, slot_dropout, views, shift, flip as in ParityRecipe.
+    a slot head is: half cross-entropy, half distillation; slot_dropout as in ParityRecipe.
     """
 
     learning_rate: Positive = 0.001
@@ -46,12 +45,7 @@ class LearnedRecipe(OptimiserRecipe):
     decoder_hidden: Count | None = None
     steps: Count = 3000
     groups: Count = 64
-    hard_share: Share = 0.5
-    temperature: Positive = 2.0
     slot_dropout: Share = 0.1
-    views: Count = 8
-    shift: Annotated[int, Field(ge=0)] = 0
-    flip: bool = False
 
 
 class Coder(nn.Module):

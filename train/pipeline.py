@@ -20,7 +20,7 @@ from parm_ray.models.manifest import FILE_NAME, Manifest, load_manifest
 from parm_ray.models.torch_loader import normaliser_of, pick_device
 from train.banks import Banks
 from train.base import answer, train_deployed
-from train.data import Dataset, load_dataset
+from train.data import Dataset
 from train.export import WEIGHTS, describe, export
 from train.figures import machine
 from train.fit import CHECKPOINT, Fit, Report, ignore
@@ -110,15 +110,7 @@ class Run:
 
     @cached_property
     def _dataset(self) -> Dataset:
-        recipe = self.recipe
-        return load_dataset(
-            recipe.dataset,
-            recipe.test_size,
-            recipe.split_seed,
-            self._data,
-            recipe.train_size,
-            recipe.validation_size,
-        )
+        return self.recipe.load_dataset(self._data)
 
     @cached_property
     def _deployed_manifest(self) -> Manifest:
@@ -182,7 +174,7 @@ class Run:
             manifest = describe_parity(
                 parity, row, self._deployed_manifest, self._dataset, self.recipe.outputs, provenance
             )
-            bank, answering = self._banks.of(parity)
+            bank, answering = self._banks.of(parity, parity.k)
             validation = None
             if self.recipe.validation_size:
                 seen = (*self._validation, self._validation_outputs)

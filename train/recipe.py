@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from parm_ray.core.errors import ConfigError
 from parm_ray.models.manifest import ModelSource
-from train.data import dataset_names, task_of
+from train.data import Dataset, dataset_names, load_dataset, task_of
 
 FORMAT = 2
 """Part of every hash. Raise it when the training code changes what a recipe produces."""
@@ -86,7 +86,21 @@ class DeployedRecipe(OptimiserRecipe):
     flip: bool = False
 
 
-class ParityRecipe(OptimiserRecipe):
+class DistilledRecipe(OptimiserRecipe):
+    """How anything is trained that learns from the deployed model's answers.
+
+    views: differently shifted copies of every training image, each answered once by the deployed model;
+    shift, flip as in DeployedRecipe. hard_share, temperature: see `train.losses.distillation`.
+    """
+
+    hard_share: Share = 0.5
+    temperature: Positive = 2.0
+    views: Count = 8
+    shift: Annotated[int, Field(ge=0)] = 0
+    flip: bool = False
+
+
+class ParityRecipe(DistilledRecipe):
     """How the parity models of one code are trained; one model for each of the r rows.
 
     net: None = the deployed model's, with k heads for the slot decoder. steps: optimiser steps of
@@ -98,12 +112,10 @@ class ParityRecipe(OptimiserRecipe):
     for the slot decoder.
     "distillation": slot decoder; per slot hard_share x cross-entropy with the label + (1 -
     hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
-    slot_dropout: share of groups with 1 to k-1 empty slots. views: differently shifted copies of
-    every training image, each answered once by the deployed model; shift, flip as in
-    DeployedRecipe. init_from_deployed: start from the deployed model's tensors where name and shape
-    agree. trunk: "shared" keeps the deployed model's convolutions and trains adapters beside the
-    last `adapted` share of them (see `train.shared`). variant: tells models of the same code apart,
-    in the name of the artefact.
+    slot_dropout: share of groups with 1 to k-1 empty slots. init_from_deployed: start from the
+    deployed model's tensors where name and shape agree. trunk: "shared" keeps the deployed model's
+    convolutions and trains adapters beside the last `adapted` share of them (see `train.shared`).
+    variant: tells models of the same code apart, in the name of the artefact.
     """
 
     encoder: str
@@ -116,12 +128,7 @@ class ParityRecipe(OptimiserRecipe):
     groups: Count = 64
     loss: Literal["mse", "distillation", "cross_entropy"]
     targets: Literal["outputs", "labels"] = "outputs"
-    hard_share: Share = 0.5
-    temperature: Positive = 2.0
     slot_dropout: Share = 0.1
-    views: Count = 8
-    shift: Annotated[int, Field(ge=0)] = 0
-    flip: bool = False
     init_from_deployed: bool = True
     trunk: Literal["trained", "shared"] = "trained"
     adapted: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -219,6 +226,12 @@ class Recipe(_Strict):
             except ConfigError as error:
                 raise ValueError(f"{at}: {error}") from None
         return self
+
+    def load_dataset(self, root: Path | None) -> Dataset:
+        """Load the recipe's data set and split it; root and errors: see `train.data.load_dataset`."""
+        return load_dataset(
+            self.dataset, self.test_size, self.split_seed, root, self.train_size, self.validation_size
+        )
 
     def deployed_hash(self) -> str:
         """Hash of all that decides the deployed model."""

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from pydantic import BaseModel
 from torch import nn
 
@@ -18,18 +17,19 @@ from parm_ray.core.errors import ConfigError
 from parm_ray.models.loading import code_of, load_predictor
 from parm_ray.models.manifest import CodeSpec, Manifest, load_manifest
 from parm_ray.models.predictor import Predictor
-from parm_ray.models.torch_loader import Normaliser, build_net, load_weights, normaliser_of, pick_device
+from parm_ray.models.torch_loader import Normaliser, normaliser_of, pick_device
 from train.backup import BackupRecipe, default_accuracy, train_backup
-from train.data import Dataset, load_dataset, task_of
-from train.evaluate import LATE_SHARES, evaluate, overall, predict_all
+from train.banks import Banks
+from train.data import Dataset, task_of
+from train.evaluate import evaluate, predict_all
 from train.export import WEIGHTS, export
+from train.figures import late_answers, short_name
 from train.fit import CHECKPOINT, Fit
-from train.groups import ViewBank, make_bank
 from train.latency import Ratios, measure
 from train.learned import LearnedRecipe, train_learned
-from train.measure import short_name
 from train.parity import raw_fill
 from train.plain_berrut import measure_plain
+from train.ready import digest_of, net_in
 from train.recipe import OptimiserRecipe, Recipe
 from train.results import Row
 from train.results.store import commit, cpu_model
@@ -124,10 +124,9 @@ class Rivals:
         if manifest is None:
             directory.mkdir(parents=True, exist_ok=True)
             make_fit = partial(_fit, recipe, directory, wanted)
-            bank = self._bank(recipe.views, recipe.shift, recipe.flip)
-            coder, seconds = train_learned(
-                recipe, self._manifest, self._net, bank, self._normaliser, make_fit
-            )
+            bank, answering = self._banks.of(recipe, recipe.k)
+            coder, took = train_learned(recipe, self._manifest, self._net, bank, self._normaliser, make_fit)
+            seconds = answering + took
             coder.file().save(directory / CODER)
             write_stand_in(
                 self._deployed_dir, self._described(directory.name, code, wanted, seconds), directory
@@ -142,8 +141,9 @@ class Rivals:
         if manifest is None:
             directory.mkdir(parents=True, exist_ok=True)
             make_fit = partial(_fit, recipe, directory, wanted)
-            bank = self._bank(recipe.views, recipe.shift, recipe.flip)
-            net, seconds = train_backup(recipe, self._manifest, bank, self._normaliser, make_fit)
+            bank, answering = self._banks.of(recipe, 1)
+            net, took = train_backup(recipe, self._manifest, bank, self._normaliser, make_fit)
+            seconds = answering + took
             model = recipe.net_for(self._manifest).source(self._manifest.output.shape[0], None, WEIGHTS)
             # Of k = 1 slot, a parity is a copy of the query: a replica of the backup serves as its model.
             code = CodeSpec(encoder="replicate", decoder="copy", k=1)
@@ -201,7 +201,6 @@ class Rivals:
         return measure(code, self._deployed, stand_in, query, output)
 
     def _row_of(self, *, a_a: float, a_d: float, recipe_hash: str | None = None, **fields: object) -> Row:
-        late = {f"a_o_{share * 100:.0f}": overall(a_a, a_d, share) for share in LATE_SHARES}
         seed = self.recipe.deployed.seed if self.recipe.deployed else 0
         document = {
             "dataset": self.recipe.dataset,
@@ -214,7 +213,7 @@ class Rivals:
             "seeds": (seed,),
             "recipe_hash": recipe_hash or self.recipe.deployed_hash(),
             "commit": commit(),
-            **late,
+            **late_answers(a_a, a_d),
             **fields,
         }
         return Row.model_validate(document)
@@ -244,30 +243,17 @@ class Rivals:
         settings = [self.recipe.deployed_hash(), recipe.model_dump(mode="json", exclude_defaults=True)]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
-    def _bank(self, views: int, shift: int, flip: bool) -> ViewBank:
-        return make_bank(
-            self._net,
-            self._normaliser,
-            torch.from_numpy(self._dataset.train_images),
-            torch.from_numpy(self._dataset.train_labels),
-            views=views,
-            shift=shift,
-            flip=flip,
-            generator=torch.Generator().manual_seed(0),
-        )
-
     @cached_property
     def _dataset(self) -> Dataset:
-        recipe = self.recipe
-        sizes = (recipe.train_size, recipe.validation_size)
-        return load_dataset(recipe.dataset, recipe.test_size, recipe.split_seed, self._data, *sizes)
+        return self.recipe.load_dataset(self._data)
+
+    @cached_property
+    def _banks(self) -> Banks:
+        return Banks(self._net, self._manifest, self.device, self._dataset, None, seed=0)
 
     @cached_property
     def _net(self) -> nn.Module:
-        net = build_net(self._manifest.model)
-        if self._manifest.model.weights is not None:
-            load_weights(net, self._deployed_dir / self._manifest.model.weights)
-        return net.to(self.device).eval()
+        return net_in(self._deployed_dir, self._manifest).to(self.device)
 
     @cached_property
     def _normaliser(self) -> Normaliser:
@@ -287,8 +273,7 @@ class Rivals:
 
     @cached_property
     def _digest(self) -> str:
-        path = self._deployed_dir / (self._manifest.model.weights or "manifest.json")
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        return digest_of(self._deployed_dir, self._manifest)
 
 
 def _fit(recipe: OptimiserRecipe, directory: Path, identity: str, steps: int) -> Fit:

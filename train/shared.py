@@ -91,12 +91,6 @@ def merge_adapters(net: nn.Module) -> nn.Module:
     return net
 
 
-def trained_share(net: nn.Module) -> float:
-    """Return how much of the net's weights is trained, in 0..1."""
-    counts = [(p.numel(), p.requires_grad) for p in net.parameters()]
-    return sum(n for n, trained in counts if trained) / sum(n for n, _ in counts)
-
-
 def _shape(conv: nn.Conv2d) -> dict[str, Any]:
     """Return what to call Conv2d with for one of the same shape."""
     names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups")

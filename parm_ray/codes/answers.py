@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from parm_ray.codes.base import Array, Batch
 from parm_ray.core import InvalidInput, NotRecoverable
@@ -32,6 +32,17 @@ def check_wanted(wanted: Sequence[int], possible: Sequence[int]) -> None:
     beyond = [slot for slot in wanted if slot not in possible]
     if beyond:
         raise NotRecoverable(f"slots {beyond}: recoverable now are {sorted(possible)}")
+
+
+def stretches(lengths: Sequence[int], missing: Sequence[int]) -> Iterator[tuple[slice, tuple[int, ...]]]:
+    """Yield the rows in which the same slots are unknown, and those slots.
+
+    Beyond a short batch's end its answer is no longer unknown, but zero: fewer are left to solve for.
+    """
+    start = 0
+    for end in sorted({lengths[slot] for slot in missing}):
+        yield slice(start, end), tuple(slot for slot in missing if lengths[slot] >= end)
+        start = end
 
 
 def longest_output(outputs: Sequence[Batch], k: int) -> Array:

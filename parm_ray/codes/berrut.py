@@ -22,6 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parm_ray.codes.answers import stretches
 from parm_ray.codes.base import Array, Batch
 from parm_ray.codes.linear import LinearEncoder
 from parm_ray.codes.linear_decoding import LinearDecoder
@@ -122,17 +123,13 @@ class BerrutDecoder(LinearDecoder):
         answered |= {self.k + row: parity for row in rows if (parity := parities[row]) is not None}
         like = answered[self.k + rows[0]]
         decoded = {slot: np.empty((lengths[slot], *like.shape[1:]), like.dtype) for slot in missing}
-        # As in LinearDecoder: beyond a short batch's end its answer is no longer unknown, but zero.
-        start = 0
-        for end in sorted({lengths[slot] for slot in missing}):
-            unknown = tuple(slot for slot in missing if lengths[slot] >= end)
+        for stretch, unknown in stretches(lengths, missing):
             for slot, weights in zip(unknown, self._interpolation(unknown, rows), strict=True):
-                total = np.zeros((end - start, *like.shape[1:]), np.result_type(like.dtype, np.float32))
+                total = np.zeros_like(decoded[slot][stretch], np.result_type(like.dtype, np.float32))
                 for node, answer in answered.items():
-                    part = answer[start:end]
+                    part = answer[stretch]
                     total[: len(part)] += total.dtype.type(weights[node]) * part
-                decoded[slot][start:end] = total
-            start = end
+                decoded[slot][stretch] = total
         return decoded
 
     def _interpolation(self, unknown: tuple[int, ...], rows: tuple[int, ...]) -> Matrix:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from parm_ray.codes.answers import check_answers, check_wanted, longest_output
+from parm_ray.codes.answers import check_answers, check_wanted, longest_output, stretches
 from parm_ray.codes.base import Array, Batch
 from parm_ray.codes.shape import check_count
 from parm_ray.codes.weights import Weights, row_scales
@@ -125,15 +125,12 @@ class LinearDecoder:
                     residual[: len(output)] -= residuals.dtype.type(self._weights[row, i]) * output
         flat = residuals.reshape(*residuals.shape[:2], -1)
         decoded = {slot: np.empty((lengths[slot], *residuals.shape[2:]), dtype) for slot in missing}
-        # Rows beyond a short batch's end have fewer unknowns: solve each stretch by itself.
-        start = 0
-        for end in sorted({lengths[slot] for slot in missing}):
-            unknown = tuple(slot for slot in missing if lengths[slot] >= end)
+        for stretch, unknown in stretches(lengths, missing):
             solver = self._solver(unknown, rows).astype(flat.dtype)
-            solved = np.einsum("ml,lbo->mbo", solver, flat[:, start:end])
+            solved = np.einsum("ml,lbo->mbo", solver, flat[:, stretch])
             for slot, values in zip(unknown, solved, strict=True):
-                decoded[slot][start:end] = values.reshape(end - start, *residuals.shape[2:])
-            start = end
+                target = decoded[slot][stretch]
+                target[...] = values.reshape(target.shape)
         return decoded
 
     def _solver(self, unknown: tuple[int, ...], rows: tuple[int, ...]) -> Weights:

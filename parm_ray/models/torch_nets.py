@@ -7,12 +7,21 @@ turns either into a parity model for the slot decoder: k heads on one trunk, ans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run the block with torch's generator at `seed`, and put the generator back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 class Head(nn.Module):
@@ -109,8 +118,7 @@ def mlp(
     Takes float32 `[b, ...]` holding in_features values a query. The initial weights depend on the
     arguments alone: `seed` is theirs, and torch's global generator is left as it was.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return Mlp(in_features, num_outputs, [width] * depth if hidden is None else hidden, slots)
 
 
@@ -130,6 +138,5 @@ def small_resnet(
     cells, not to one: a slot head of a concatenated parity has to know where its own image lies.
     The initial weights depend on the arguments alone, as in `mlp`.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return SmallResNet(in_channels, num_outputs, width, slots, grid, stem_stride)

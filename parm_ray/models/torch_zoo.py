@@ -10,16 +10,12 @@ N(0, 0.01), biases zero; "default" is torch's or torchvision's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import torch
 from torch import Tensor, nn
 from torchvision.models import resnet as tv_resnet
 from torchvision.models import vgg as tv_vgg
 
 from parm_ray.core.errors import ConfigError
-from parm_ray.models.torch_nets import Head
+from parm_ray.models.torch_nets import Head, seeded
 
 _DEPTHS = {
     18: tv_resnet.resnet18,
@@ -75,7 +71,7 @@ def lenet5(
     seed: int = 0,
 ) -> nn.Module:
     """Build LeNet-5 for images of `height` x `width`; 62,000 weights at 28x28."""
-    with _seeded(seed):
+    with seeded(seed):
         return _initialised(LeNet5(in_channels, num_outputs, height, width, slots), init)
 
 
@@ -95,7 +91,7 @@ def vgg11(
     Its classifier is made for 7x7 cells of 224x224 photographs; here the last map is averaged to
     `grid` x `grid` cells and goes through two layers of `hidden` units.
     """
-    with _seeded(seed):
+    with seeded(seed):
         net = tv_vgg.vgg11_bn(weights=None, init_weights=init == "default")
         first = net.features[0]
         net.features[0] = nn.Conv2d(in_channels, first.out_channels, 3, padding=1)
@@ -134,7 +130,7 @@ def resnet(
         raise ConfigError(f"depth: expected one of {', '.join(map(str, _DEPTHS))}, got {depth!r}")
     if stem not in _STEMS:
         raise ConfigError(f"stem: expected one of {', '.join(_STEMS)}, got {stem!r}")
-    with _seeded(seed):
+    with seeded(seed):
         net = _DEPTHS[depth](weights=None)
         if stem == "imagenet":
             net.conv1 = nn.Conv2d(in_channels, 64, 7, 2, padding=3, bias=False)
@@ -159,14 +155,6 @@ def _initialised(net: nn.Module, init: str) -> nn.Module:
             if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
     return net
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Run the block with torch's generator at `seed`, and put the generator back."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def _lenet_side(side: int) -> int:

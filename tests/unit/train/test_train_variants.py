@@ -20,7 +20,7 @@ from train.parity import copy_matching
 from train.pipeline import Run
 from train.ready import load_ready, net_recipe
 from train.recipe import Recipe
-from train.shared import AdaptedConv2d, merge_adapters, share_trunk, trained_share
+from train.shared import AdaptedConv2d, merge_adapters, share_trunk
 
 MLP = {"factory": "parm_ray.models.torch_nets:mlp", "kwargs": {"in_features": 64, "width": 16, "depth": 1}}
 RESNET = {
@@ -107,6 +107,11 @@ def test_a_shared_trunk_starts_as_the_deployed_model() -> None:
     deployed, net = shared(slots=None)
     images = torch.rand(3, 1, 16, 16, generator=torch.Generator().manual_seed(0))
     assert torch.equal(net.eval()(images), deployed.eval()(images))
+
+
+def trained_share(net: nn.Module) -> float:
+    counts = [(p.numel(), p.requires_grad) for p in net.parameters()]
+    return sum(n for n, trained in counts if trained) / sum(n for n, _ in counts)
 
 
 def test_a_step_moves_the_trained_share_alone_and_early_layers_have_no_gradient() -> None:
