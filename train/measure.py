@@ -199,6 +199,8 @@ class Measurer:
     def _kept(self, manifests: Sequence[Manifest], directories: Sequence[Path]) -> list[Row] | None:
         """Return the rows measured before, None if there are none or they are of something else."""
         path = directories[0] / MEASUREMENT
+        if self._ready and directories[0] == self._directory:
+            return None  # What lies beside a ready model was measured for another run, perhaps on other data.
         if not path.is_file() or not all("a_a" in manifest.metrics for manifest in manifests):
             return None
         try:

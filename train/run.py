@@ -52,6 +52,8 @@ def main(
             raise ConfigError("force: not together with --measure, which trains nothing")
         if deployed is not None and seeds is not None:
             raise ConfigError("seeds: not together with --deployed, which was trained on one split")
+        if logged is not None and results is not None:
+            raise ConfigError("results: not together with --logged, whose models are not the recipe's")
         whole = load_recipe(recipe)
         options: dict[str, Any] = {
             "device": device,
