@@ -87,6 +87,8 @@ def test_the_command_says_that_nothing_was_to_do(tiny: tuple[Path, list[Artefact
         ["--recipe", "tiny", "--seeds", "0,0"],
         ["--recipe", "tiny", "--seeds", "one"],
         ["--recipe", "tiny", "--measure", "--force"],
+        ["--recipe", "tiny", "--logged", "x", "--results", "y"],
+        ["--recipe", "tiny", "--deployed", "x", "--seeds", "0,1"],
     ],
 )
 def test_the_command_refuses(options: list[str]) -> None:
