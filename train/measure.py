@@ -207,7 +207,8 @@ class Measurer:
             document = json.loads(path.read_text())
             if document["identity"] != self._identity(manifests, directories):
                 return None
-            return [Row.model_validate(row) for row in document["rows"]]
+            # Two recipes may have a deployed model in common, whichever of them measured it.
+            return [Row.model_validate({**row, "recipe": self._recipe}) for row in document["rows"]]
         except (ValidationError, ValueError, KeyError, TypeError):
             return None
 
