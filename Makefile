@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint test test-slow demo train kernels path-bench soak accuracy clean
+.PHONY: help install lint test test-slow demo train small-tables kernels path-bench soak accuracy clean
 
 help: ## show this list
 	@echo "parm_ray: prediction serving on Ray Serve that keeps its tail latency with parity models"
@@ -36,6 +36,9 @@ test-slow: $(READY) ## the tests that take minutes
 
 train: $(READY) ## train the demo's models (cached)
 	$(BIN)/python -m train.run --recipe demo
+
+small-tables: $(READY) ## MLP and LeNet-5, two data sets, three seeds, every code; a quarter of an hour
+	$(BIN)/python -m train.several
 
 demo: train ## train, serve, load, stall, kill; writes out/demo/index.html and results.json
 	$(BIN)/python -m load_tests.demo --out out/demo

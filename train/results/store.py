@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -71,8 +72,20 @@ def update(path: Path, rows: Sequence[Row], *, command: str, hardware: Hardware)
     """Put rows of one seed each into the file at `path`, made if missing; return what it holds now.
 
     New rows push out those of the same code and seed, and of the same code and another recipe; rows
-    of other codes and seeds stay. Raises as `load` if the file that is there is not legal.
+    of other codes and seeds stay. Processes that write the same file wait for each other. Raises as
+    `load` if the file that is there is not legal.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        # The lock goes with the descriptor, also where the process dies.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        return _update(path, rows, command, hardware)
+    finally:
+        os.close(folder)
+
+
+def _update(path: Path, rows: Sequence[Row], command: str, hardware: Hardware) -> Results:
     old = load(path).single if path.is_file() else ()
     fresh = {(row.code, row.seeds) for row in rows}
     hashes = {row.code: row.recipe_hash for row in rows}
@@ -93,7 +106,6 @@ def update(path: Path, rows: Sequence[Row], *, command: str, hardware: Hardware)
         rows=tuple(merged),
         by_seed=tuple(single) if len(merged) < len(single) else (),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(dumps(results), encoding="utf-8")
     os.replace(new, path)

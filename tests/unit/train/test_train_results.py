@@ -1,3 +1,5 @@
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -154,3 +156,16 @@ def test_a_page_is_rewritten_between_its_markers(tmp_path: Path) -> None:
 )
 def test_nets_have_short_names(source: dict[str, object], name: str) -> None:
     assert short_name(ModelSource.model_validate(source)) == name
+
+
+def test_processes_that_write_one_file_lose_no_rows(tmp_path: Path) -> None:
+    """Each writes its row many times over, which is read, merged and replaced as a whole."""
+    path = tmp_path / "both.json"
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_write_rows, [path] * 2, [2, 3]))
+    assert sorted(found.k or 0 for found in load(path).rows) == [20, *range(21, 30), *range(30, 40)]
+
+
+def _write_rows(path: Path, tens: int) -> None:
+    for k in range(10 * tens, 10 * tens + 10):
+        write(path, row(k=k, a_d_by_slot=(0.9,)))
