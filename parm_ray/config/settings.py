@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from parm_ray.redundancy import RedundancyPlan
+from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
+from parm_ray.routing import Discipline
 
 PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
 Millis = Annotated[float, Field(ge=0, le=3_600_000)]
@@ -59,10 +60,46 @@ class ParityPoolSettings(PoolSettings):
     """A pool of parity-model replicas for one parity row."""
 
 
-class PlanSettings(_Strict):
-    """The redundancy plan. For kind coded, `code` says how; see parm_ray/codes/README.md."""
+class HedgeSettings(_Strict):
+    """When a slow batch is sent to a second replica, and how often at most; see `redundancy.hedge.Hedge`.
 
-    kind: Literal["none", "default", "coded"] = "none"
+    delay_ms counts from the start of service. For quantile and searched it is what is used until enough
+    calls have been seen; null = no hedges until then.
+    """
+
+    rule: DelayRule = "searched"
+    delay_ms: Millis | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    budget_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
+    budget_floor_per_s: Annotated[float, Field(ge=0, le=10_000)] = 1.0
+
+    @model_validator(mode="after")
+    def _fixed_has_a_delay(self) -> HedgeSettings:
+        if self.rule == "fixed" and self.delay_ms is None:
+            raise ValueError("delay_ms: expected milliseconds for rule fixed, got none")
+        return self
+
+    def hedge(self) -> Hedge:
+        """Return it in the machine's units (seconds)."""
+        return Hedge(
+            rule=self.rule,
+            delay_s=None if self.delay_ms is None else self.delay_ms / 1e3,
+            quantile=self.quantile,
+            budget_ratio=self.budget_ratio,
+            budget_floor_per_s=self.budget_floor_per_s,
+        )
+
+
+class PlanSettings(_Strict):
+    """The redundancy plan; see `redundancy.plan.RedundancyPlan`, and parm_ray/codes/README.md for codes.
+
+    encoder .. idle_reserve are for kind coded. pool: "dedicated", parity models have replicas of their
+    own; "shared", every replica of the deployed model holds the parity models, too, and runs them when it
+    would be idle. idle_reserve: for shared, the share of all slots that starting a parity query must
+    leave idle. copies, keep: for kind replicated. hedge: for kind hedged (there is a default) and coded.
+    """
+
+    kind: PlanKind = "none"
     encoder: str = "concat"
     decoder: str = "slot"
     k: Annotated[int, Field(ge=2, le=64)] = 2
@@ -70,6 +107,23 @@ class PlanSettings(_Strict):
     fill_timeout_ms: Millis = 20.0
     hold_off_ms: Millis = 0.0
     max_queued_parity: Count = 64
+    pool: Literal["dedicated", "shared"] = "dedicated"
+    idle_reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    copies: Annotated[int, Field(ge=2, le=8)] = 2
+    keep: Keep = "finish"
+    hedge: HedgeSettings | None = None
+
+    @model_validator(mode="after")
+    def _goes_with_kind(self) -> PlanSettings:
+        kinds: dict[str, tuple[str, ...]] = {"copies": ("replicated",), "keep": ("replicated",)}
+        if self.pool != "dedicated":
+            kinds["pool"] = ("coded",)
+        if self.hedge is not None:
+            kinds["hedge"] = ("hedged", "coded")
+        for name, legal in kinds.items():
+            if name in self.model_fields_set and self.kind not in legal:
+                raise ValueError(f"{name}: only for plan.kind {' or '.join(legal)}, this one is {self.kind}")
+        return self
 
 
 class BatchSettings(_Strict):
@@ -82,7 +136,7 @@ class BatchSettings(_Strict):
 class QueueSettings(_Strict):
     """The ingress's queue of batches that wait for a replica."""
 
-    discipline: Literal["single", "round_robin"] = "single"
+    discipline: Discipline = "single"
     max_queued: Annotated[int, Field(ge=1, le=1_000_000)] = 256
 
 
@@ -128,6 +182,7 @@ class Settings(_Strict):
     model: PoolSettings
     plan: PlanSettings = PlanSettings()
     parity: tuple[ParityPoolSettings, ...] = ()
+    backup: PoolSettings | None = Field(default=None, description="the smaller model of plan.kind backup")
     batch: BatchSettings = BatchSettings()
     queue: QueueSettings = QueueSettings()
     deadline_ms: PositiveMs = 5000.0
@@ -150,6 +205,18 @@ class Settings(_Strict):
             )
         if self.plan.kind == "default" and self.default_answer is None:
             raise ValueError('default_answer: expected "uniform" or a vector for plan.kind default, got none')
+        if (self.plan.kind == "backup") != (self.backup is not None):
+            raise ValueError(
+                f"backup: expected a pool for plan.kind backup and no other, got {self.backup is not None}"
+            )
+        if self.plan.pool == "shared":
+            for row, pool in enumerate(self.parity):
+                alone = sorted(pool.model_fields_set - {"artifact", "emulate"})
+                if alone:
+                    raise ValueError(
+                        f"parity[{row}].{alone[0]}: not with plan.pool shared, where parity models run on "
+                        "the replicas of `model`"
+                    )
         if self.model.emulate.lose != "none" and not coded:
             raise ValueError(f"model.emulate.lose: expected none for plan.kind {self.plan.kind}")
         for row, pool in enumerate(self.parity):
@@ -161,13 +228,20 @@ class Settings(_Strict):
 
     def redundancy_plan(self) -> RedundancyPlan:
         """Return the plan in the machine's units (seconds)."""
-        coded = self.plan.kind == "coded"
+        plan = self.plan
+        coded, hedged = plan.kind == "coded", plan.kind == "hedged"
+        hedge = plan.hedge or (HedgeSettings() if hedged else None)
         return RedundancyPlan(
-            kind=self.plan.kind,
-            k=self.plan.k if coded else 1,
-            r=self.plan.r if coded else 0,
-            fill_timeout_s=self.plan.fill_timeout_ms / 1e3,
-            hold_off_s=self.plan.hold_off_ms / 1e3,
+            kind=plan.kind,
+            k=plan.k if coded else 1,
+            r=plan.r if coded else 0,
+            fill_timeout_s=plan.fill_timeout_ms / 1e3,
+            hold_off_s=plan.hold_off_ms / 1e3,
+            copies=plan.copies if plan.kind == "replicated" else 1,
+            keep=plan.keep,
+            hedge=None if hedge is None else hedge.hedge(),
+            backup=plan.kind == "backup",
+            idle_reserve=plan.idle_reserve if plan.pool == "shared" else 0.0,
             deadline_s=self.deadline_ms / 1e3,
             has_default=self.default_answer is not None,
             crash_retries=self.crash_retries,

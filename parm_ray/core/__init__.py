@@ -12,13 +12,14 @@ from parm_ray.core.errors import (
     ParmError,
     UnknownModel,
 )
-from parm_ray.core.ids import CallId, GroupId, QueryId
+from parm_ray.core.ids import CallId, CallKind, GroupId, QueryId
 from parm_ray.core.observer import NullObserver, Observer
 from parm_ray.core.outcome import Outcome
 from parm_ray.core.record import QueryRecord
 
 __all__ = [
     "CallId",
+    "CallKind",
     "Clock",
     "ConfigError",
     "DeadlineExceeded",

@@ -32,6 +32,13 @@ class DispatchParity:
 
 
 @dataclass(frozen=True, slots=True)
+class DispatchCopy:
+    """Queue the slot's batch once more: a COPY for the deployed pool, a BACKUP for the backup pool."""
+
+    call: CallId
+
+
+@dataclass(frozen=True, slots=True)
 class Reconstruct:
     """Decode these slots; answer with Reconstructed or ReconstructFailed."""
 
@@ -63,10 +70,11 @@ class Abandon:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A late original arrived: compare it with the reconstruction that was used in its place."""
+    """A late original arrived: compare it with what was used in its place, `used`."""
 
     group: GroupId
     slot: int
+    used: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ Action = (
     Dispatch
     | Encode
     | DispatchParity
+    | DispatchCopy
     | Reconstruct
     | Resolve
     | Abandon

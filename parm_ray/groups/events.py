@@ -15,11 +15,12 @@ class TimerKind(str, Enum):
     BATCH = "batch"
     FILL = "fill"
     HOLD_OFF = "hold_off"
+    HEDGE = "hedge"
     DEADLINE = "deadline"
 
 
 class Timer(NamedTuple):
-    """Names one timer: `subject` is a query (deadline), a group (fill, hold-off) or a batch number."""
+    """Names one timer: `subject` is a query (deadline), a group (fill, hold-off, hedge) or a batch number."""
 
     kind: TimerKind
     subject: int
@@ -34,6 +35,14 @@ class Submit:
     now: float
     deadline: float
     protected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A pool call left its queue and runs. Only needed where `GroupMachine.wants_starts`."""
+
+    call: CallId
+    now: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,7 @@ class Flush:
 
 Event = (
     Submit
+    | Started
     | Answered
     | CallFailed
     | Withdrawn

@@ -5,13 +5,21 @@ A group only answers *what now*; who is asked, and when, is the assembler's and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from parm_ray.core import CallId, GroupId, Outcome, QueryId
-from parm_ray.groups.actions import Action, CancelTimer, Dispatch, DispatchParity, Resolve
+from parm_ray.core import CallId, CallKind, GroupId, Outcome, QueryId
+from parm_ray.groups.actions import (
+    Action,
+    CancelTimer,
+    Dispatch,
+    DispatchCopy,
+    DispatchParity,
+    Resolve,
+    Withdraw,
+)
 from parm_ray.groups.events import Timer, TimerKind
 from parm_ray.groups.transitions import CALLS, IN_FLIGHT, PHASES, CallState, CallStep, Phase, Step, advance
 
@@ -25,12 +33,15 @@ class Recoverer(Protocol):
         """Return the missing slots that could be decoded now."""
 
 
+STAND_INS = (Outcome.RECONSTRUCTED, Outcome.BACKUP)
+"""Answers that are not the deployed model's, and that its late answer is compared with."""
+
+
 class Decoding(str, Enum):
     """How far a slot's reconstruction is."""
 
     IDLE = "idle"
     PENDING = "pending"
-    USED = "used"
     BROKEN = "broken"
 
 
@@ -53,25 +64,57 @@ class Call:
 
 @dataclass(slots=True)
 class Slot:
-    """One batch. `waiting` maps each unresolved query to its row in the batch."""
+    """One batch. `waiting` maps each unresolved query to its row in the batch.
+
+    copies: calls of the same batch to the same model; backup: one to the backup model. used: what answered
+    in the place of the deployed model, if something did. started: when the own call left its queue, None
+    if it has not, or nobody asked.
+    """
 
     call: Call
     queries: tuple[QueryId, ...]
     dispatched: float
     waiting: dict[QueryId, int] = field(default_factory=dict)
+    copies: list[Call] = field(default_factory=list)
+    backup: Call | None = None
     decoding: Decoding = Decoding.IDLE
+    used: Outcome | None = None
+    started: float | None = None
     hold_off_started: bool = False
+    hedge_started: bool = False
     error: str = "no answer"
+
+    @property
+    def known(self) -> bool:
+        """Whether the deployed model's outputs have arrived, from whichever call."""
+        return self.call.state is CallState.ANSWERED or any(
+            copy.state is CallState.ANSWERED for copy in self.copies
+        )
+
+    def same(self) -> Iterator[Call]:
+        """The calls of this batch to the deployed model."""
+        yield self.call
+        yield from self.copies
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the deployed model's outputs may still come."""
+        return any(call.in_flight for call in self.same())
 
 
 @dataclass(slots=True)
 class Group:
-    """The state of one group. `k` = 1 and `protect` = False for batches that nothing protects."""
+    """The state of one group.
+
+    protect: it gets parity queries; without, k is 1. covered: its batches get the plan's copies, hedges
+    and backup; False for those that opted out.
+    """
 
     id: GroupId
     k: int
     protect: bool
     opened: float
+    covered: bool = True
     phase: Phase = Phase.FILLING
     slots: list[Slot] = field(default_factory=list)
     parities: dict[int, Call] = field(default_factory=dict)
@@ -94,12 +137,34 @@ class Group:
         """Send a batch again after its replica died; only what still waits matters, rows stay."""
         old = slot.call.id
         slot.call = Call(old._replace(attempt=old.attempt + 1))
-        slot.dispatched = now
+        slot.dispatched, slot.started = now, None
         return Dispatch(slot.call.id, slot.queries)
+
+    def copy(self, index: int) -> DispatchCopy:
+        """Send a slot's batch to the deployed pool once more."""
+        slot = self.slots[index]
+        call = CallId(self.id, index, CallKind.COPY, len(slot.copies))
+        slot.copies.append(Call(call))
+        return DispatchCopy(call)
+
+    def back_up(self, index: int) -> DispatchCopy:
+        """Send a slot's batch to the backup pool."""
+        call = CallId(self.id, index, CallKind.BACKUP)
+        self.slots[index].backup = Call(call)
+        return DispatchCopy(call)
+
+    def call_off(self, calls: Iterable[Call]) -> list[Action]:
+        """Say of those that are outstanding that nobody wants them any more."""
+        actions: list[Action] = []
+        for call in calls:
+            if call.state is CallState.OUTSTANDING:
+                call.step(CallStep.WITHDRAW)
+                actions.append(Withdraw(call.id))
+        return actions
 
     def send_parities(self, r: int) -> list[DispatchParity]:
         """Make the parity calls of rows 0..r-1."""
-        self.parities = {row: Call(CallId(self.id, row, parity=True)) for row in range(r)}
+        self.parities = {row: Call(CallId(self.id, row, CallKind.PARITY)) for row in range(r)}
         return [DispatchParity(call.id) for call in self.parities.values()]
 
     # -- looking -----------------------------------------------------------------------------
@@ -120,11 +185,10 @@ class Group:
         return frozenset(range(len(self.slots)))
 
     def answered(self, *, also: CallState | None = None) -> frozenset[int]:
-        """Slots whose own outputs have arrived, or whose call is in state `also`."""
+        """Slots whose own outputs have arrived, or one of whose calls is in state `also`."""
+        wanted = (CallState.ANSWERED, also or CallState.ANSWERED)
         return frozenset(
-            i
-            for i, s in enumerate(self.slots)
-            if s.call.state in (CallState.ANSWERED, also or CallState.ANSWERED)
+            i for i, slot in enumerate(self.slots) if any(call.state in wanted for call in slot.same())
         )
 
     def parity_rows(self, *, also: CallState | None = None) -> frozenset[int]:
@@ -135,15 +199,25 @@ class Group:
 
     def calls(self) -> Iterator[Call]:
         """Every call, data first."""
-        yield from (slot.call for slot in self.slots)
+        for slot in self.slots:
+            yield from slot.same()
+            if slot.backup is not None:
+                yield slot.backup
         yield from self.parities.values()
 
     def call(self, id: CallId) -> Call | None:
         """The call of that id, None if there is none (or a later attempt took its place)."""
-        if id.parity:
+        found: Call | None = None
+        if id.kind is CallKind.PARITY:
             found = self.parities.get(id.place)
-        else:
-            found = self.slots[id.place].call if 0 <= id.place < len(self.slots) else None
+        elif 0 <= id.place < len(self.slots):
+            slot = self.slots[id.place]
+            if id.kind is CallKind.DATA:
+                found = slot.call
+            elif id.kind is CallKind.BACKUP:
+                found = slot.backup
+            elif 0 <= id.attempt < len(slot.copies):
+                found = slot.copies[id.attempt]
         return found if found is not None and found.id == id else None
 
     # -- resolving ---------------------------------------------------------------------------
@@ -161,6 +235,8 @@ class Group:
         """Resolve the waiting queries of a slot (or `only` one of them) and stop their deadlines."""
         slot = self.slots[index]
         actions: list[Action] = []
+        if slot.waiting and outcome in STAND_INS:
+            slot.used = outcome
         for query in list(slot.waiting) if only is None else [only]:
             row = slot.waiting.pop(query)
             actions.append(

@@ -1,15 +1,16 @@
 """Settling: losers are called back or expected-and-dropped, and finished groups are forgotten.
 
 Everything that ends is ended here. A data call is called back only when every query of its group
-is resolved: until then a neighbour's reconstruction may need its outputs (subtraction does).
+is resolved: until then a neighbour's reconstruction may need its outputs (subtraction does), unless
+another call of the same batch has brought them.
 """
 
 from __future__ import annotations
 
 from parm_ray.core import Outcome
-from parm_ray.groups.actions import Action, DropInputs, Forget, Withdraw
+from parm_ray.groups.actions import Action, DropInputs, Forget
 from parm_ray.groups.group import Decoding, Group, Recoverer, Slot
-from parm_ray.groups.transitions import CallState, CallStep, Phase, Step
+from parm_ray.groups.transitions import CallState, Phase, Step
 
 
 def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> list[Action]:
@@ -30,7 +31,9 @@ def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> 
 
 def _hope(group: Group, index: int, slot: Slot, code: Recoverer | None, r: int) -> bool:
     """Whether some outstanding work may still answer the slot."""
-    if slot.call.in_flight or slot.decoding is Decoding.PENDING:
+    if slot.in_flight or slot.decoding is Decoding.PENDING:
+        return True
+    if slot.backup is not None and slot.backup.state in (CallState.OUTSTANDING, CallState.ANSWERED):
         return True
     if slot.decoding is Decoding.BROKEN or code is None or not group.protect:
         return False
@@ -46,10 +49,7 @@ def settle(group: Group) -> list[Action]:
     if group.phase in (Phase.ENCODING, Phase.RACING) and group.resolved:
         group.step(Step.ALL_RESOLVED)
         actions.append(DropInputs(group.id))
-        for call in group.calls():
-            if call.state is CallState.OUTSTANDING:
-                call.step(CallStep.WITHDRAW)
-                actions.append(Withdraw(call.id))
+        actions += group.call_off(group.calls())
     if group.phase is Phase.SETTLING and not _busy(group):
         group.step(Step.ALL_SETTLED)
         actions.append(Forget(group.id))

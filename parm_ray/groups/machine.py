@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import singledispatchmethod
 from itertools import count
 
-from parm_ray.core import GroupId, IllegalEvent, Outcome, QueryId
+from parm_ray.core import CallKind, GroupId, IllegalEvent, Outcome, QueryId
 from parm_ray.groups import events as ev
 from parm_ray.groups.actions import (
     Abandon,
@@ -18,19 +18,21 @@ from parm_ray.groups.actions import (
     CancelTimer,
     Compare,
     Encode,
-    Reconstruct,
     Sealed,
     StartTimer,
 )
 from parm_ray.groups.assembler import Assembler, Batcher
+from parm_ray.groups.covering import Covering
 from parm_ray.groups.events import Event, Timer, TimerKind
 from parm_ray.groups.group import Decoding, Group, Recoverer
 from parm_ray.groups.ledger import give_up, settle
 from parm_ray.groups.register import Register
+from parm_ray.groups.stand_ins import reconstruct, stop_hold_offs, use_backups
 from parm_ray.groups.transitions import CallState, CallStep, Phase, Step
 from parm_ray.redundancy import RedundancyPlan
 
 PROTECTED, BARE = 1, 0
+FIRST_OR_COPY = (CallKind.DATA, CallKind.COPY)
 
 
 class GroupMachine:
@@ -56,12 +58,18 @@ class GroupMachine:
         self._register = Register()
         self._code = code
         self._grant = grant
+        self._covering = Covering(plan)
         self._ids = count()
         self._assembler = Assembler(plan.k, plan.fill_timeout_s, self._next_id)
         self._batchers = {lane: Batcher(batch_size, batch_wait_s, lane) for lane in (PROTECTED, BARE)}
 
     def _next_id(self) -> GroupId:
         return GroupId(next(self._ids))
+
+    @property
+    def wants_starts(self) -> bool:
+        """Whether the driver has to say when calls start."""
+        return self._covering.wants_starts
 
     @property
     def open_queries(self) -> int:
@@ -91,21 +99,24 @@ class GroupMachine:
             raise IllegalEvent(f"query {event.query}: submitted twice")
         self._register.places[event.query] = None
         actions: list[Action] = [StartTimer(Timer(TimerKind.DEADLINE, event.query), event.deadline)]
-        lane = PROTECTED if event.protected and self.plan.coded else BARE
+        lane = PROTECTED if event.protected else BARE
         batch, timers = self._batchers[lane].add(event.query, event.now)
         actions += timers
         return actions if batch is None else actions + self._place(batch, lane, event.now)
 
     def _place(self, batch: tuple[QueryId, ...], lane: int, now: float) -> list[Action]:
-        if lane == PROTECTED:
+        covered = lane == PROTECTED
+        if covered and self.plan.coded:
             group, actions = self._assembler.place(now)
         else:
-            group, actions = Group(self._next_id(), k=1, protect=False, opened=now), []
+            group, actions = Group(self._next_id(), k=1, protect=False, opened=now, covered=covered), []
         self._register.groups[group.id] = group
         slot = len(group.slots)
         actions.append(group.join(batch, now))
         for query in batch:
             self._register.places[query] = (group.id, slot)
+        if covered and self.plan.sends_copies:
+            actions += self._covering.dispatched(group, slot, now)
         return actions + self._seal(group, now) if group.full else actions
 
     def _seal(self, group: Group, now: float) -> list[Action]:
@@ -134,15 +145,27 @@ class GroupMachine:
     # -- pools answer ------------------------------------------------------------------------
 
     @handle.register
+    def _(self, event: ev.Started) -> list[Action]:
+        group, call = self._register.call(event.call)
+        if not call.in_flight:
+            raise IllegalEvent(f"{event.call}: started in state {call.state.value!r}")
+        return self._covering.started(group, call, event.now) if call.id.kind in FIRST_OR_COPY else []
+
+    @handle.register
     def _(self, event: ev.Answered) -> list[Action]:
         group, call = self._register.call(event.call)
+        index, kind = event.call.place, event.call.kind
+        news = kind in FIRST_OR_COPY and not group.slots[index].known
         call.step(CallStep.ANSWER)
         actions: list[Action] = []
-        if not event.call.parity:
-            slot = group.slots[event.call.place]
-            if slot.decoding is Decoding.USED:
-                actions.append(Compare(group.id, event.call.place))
-            actions += group.resolve(event.call.place, Outcome.ORIGINAL)
+        if kind is CallKind.DATA:
+            self._covering.took(group, event.call, event.now)
+        if news:
+            used = group.slots[index].used
+            if used is not None:
+                actions.append(Compare(group.id, index, used))
+            actions += group.resolve(index, Outcome.ORIGINAL if kind is CallKind.DATA else Outcome.COPY)
+            actions += self._covering.answered(group, index)
         return actions + self._progress(group, event.now)
 
     @handle.register
@@ -151,11 +174,11 @@ class GroupMachine:
         wanted = call.state is CallState.OUTSTANDING
         call.step(CallStep.FAILURE)
         actions: list[Action] = []
-        if not event.call.parity:
+        if event.call.kind is CallKind.DATA:
             slot = group.slots[event.call.place]
             slot.error = event.error
             retry = event.crashed and wanted and event.call.attempt < self.plan.crash_retries
-            if retry and slot.waiting:
+            if retry and slot.waiting and not slot.known:
                 actions.append(group.resend(slot, event.now))
         return actions + self._progress(group, event.now)
 
@@ -188,7 +211,7 @@ class GroupMachine:
         actions: list[Action] = []
         for index in event.slots:
             slot = group.slots[index]
-            slot.decoding = Decoding.USED if slot.waiting else Decoding.IDLE
+            slot.decoding = Decoding.IDLE
             lateness = max(0.0, event.now - slot.dispatched - self.plan.hold_off_s)
             actions += group.resolve(index, Outcome.RECONSTRUCTED, lateness_s=lateness)
         return actions + self._progress(group, event.now)
@@ -201,25 +224,10 @@ class GroupMachine:
         return self._progress(group, event.now)
 
     def _progress(self, group: Group, now: float) -> list[Action]:
-        """Decode what can be decoded and whose hold-off has passed; then clear up."""
-        actions: list[Action] = []
+        """Use what can stand in for an answer, its hold-off having passed; then clear up."""
+        actions = use_backups(group, self.plan.hold_off_s, now) if self.plan.backup else []
         if self._code is not None and group.parities:
-            possible = self._code.recoverable(group.present, group.answered(), group.parity_rows())
-            ready: list[int] = []
-            for index in sorted(possible):
-                slot = group.slots[index]
-                if not slot.waiting or slot.decoding is not Decoding.IDLE:
-                    continue
-                # A slot whose call has failed for good has nothing to hold off for.
-                at = slot.dispatched + self.plan.hold_off_s if slot.call.in_flight else now
-                if now >= at:
-                    slot.decoding = Decoding.PENDING
-                    ready.append(index)
-                elif not slot.hold_off_started:
-                    slot.hold_off_started = True
-                    actions.append(StartTimer(Timer(TimerKind.HOLD_OFF, group.id, index), at))
-            if ready:
-                actions.append(Reconstruct(group.id, tuple(ready)))
+            actions += reconstruct(group, self._code, self.plan.hold_off_s, now)
         return actions + self._after(group)
 
     def _after(self, group: Group) -> list[Action]:
@@ -227,11 +235,9 @@ class GroupMachine:
         actions = give_up(group, self._code, self.plan.r, self.plan.has_default) + settle(group)
         self._register.prune(group)
         if group.phase is Phase.FORGOTTEN:
-            actions += [
-                CancelTimer(Timer(TimerKind.HOLD_OFF, group.id, index))
-                for index, slot in enumerate(group.slots)
-                if slot.hold_off_started
-            ]
+            actions += stop_hold_offs(group)
+            for index in range(len(group.slots)):
+                actions += self._covering.cleared(group, index)
         return actions
 
     # -- time passes, clients leave ------------------------------------------------------------
@@ -249,6 +255,8 @@ class GroupMachine:
             return []
         if kind is TimerKind.FILL:
             return self._seal(group, event.now) if group.phase is Phase.FILLING else []
+        if kind is TimerKind.HEDGE:
+            return self._covering.hedge_due(group, event.timer.slot, event.now)
         # The driver's clock may read a hair before the time it was asked for; the timer fires once.
         due = group.slots[event.timer.slot].dispatched + self.plan.hold_off_s
         return self._progress(group, max(event.now, due))

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-PlanKind = Literal["none", "default", "coded"]
+from parm_ray.redundancy.hedge import Hedge
+
+PlanKind = Literal["none", "default", "coded", "replicated", "hedged", "backup"]
 PLAN_KINDS: tuple[str, ...] = get_args(PlanKind)
+
+Keep = Literal["finish", "start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +18,21 @@ class RedundancyPlan:
     """What the group machine needs to know about protection; durations in seconds.
 
     kind: "none" (originals only), "default" (a default answer at the deadline), "coded"
-        (parity queries; a default answer too when the server has one).
+        (parity queries), "replicated" (several calls at once), "hedged" (another call when the first
+        is slow), "backup" (a smaller model answers every query, too). A default answer is given at the
+        deadline by all of them when the server has one.
     k, r: slots of a group and parity queries sent for it; 1 and 0 when nothing is coded.
     fill_timeout_s: how long a group waits for its k-th batch after its first one; then it is
         encoded with the slots it has.
-    hold_off_s: how long after a batch was dispatched its reconstruction may be used at the
-        earliest; 0 = as soon as it can be decoded (the paper's setting).
+    hold_off_s: how long after a batch was dispatched a reconstruction, or the backup's answer, may be
+        used at the earliest; 0 = as soon as it is there (the paper's setting).
+    copies: calls of each batch that are sent at once; above 1 for "replicated" alone. keep: which of
+        them goes on: the first to "finish" (the others run until then) or the first to "start" (the
+        others are withdrawn as soon as one leaves its queue: fork-early-cancel).
+    hedge: when and how often slow batches are sent again; with "hedged", and with "coded" too.
+    backup: whether every batch goes to the backup pool, too.
+    idle_reserve: where parity queries run on the replicas that serve queries, the share 0..1 of all
+        slots that starting one must leave idle.
     deadline_s: a query unanswered this long after submission is defaulted or failed.
     has_default: whether the server holds a default answer.
     crash_retries: how often a batch is sent again after the replica that ran it died.
@@ -30,6 +43,11 @@ class RedundancyPlan:
     r: int = 0
     fill_timeout_s: float = 0.02
     hold_off_s: float = 0.0
+    copies: int = 1
+    keep: Keep = "finish"
+    hedge: Hedge | None = None
+    backup: bool = False
+    idle_reserve: float = 0.0
     deadline_s: float = 5.0
     has_default: bool = False
     crash_retries: int = 1
@@ -38,3 +56,8 @@ class RedundancyPlan:
     def coded(self) -> bool:
         """Whether groups get parity queries."""
         return self.r > 0
+
+    @property
+    def sends_copies(self) -> bool:
+        """Whether a batch may be sent to more than its first call and parities."""
+        return self.copies > 1 or self.hedge is not None or self.backup

@@ -1,5 +1,16 @@
-"""Which replica gets a call: pure queueing and placement, shared by served and simulated pools."""
+"""Which replica gets the next call. Pure: no I/O, time is an argument."""
 
-from parm_ray.routing.pool import DISCIPLINES, Placement, PoolQueue
+from parm_ray.routing.assigned import DISCIPLINES, AssignedQueue, Discipline, make_queue
+from parm_ray.routing.pool import CallQueue, Placement, SingleQueue, UsedNodes, nowhere
 
-__all__ = ["DISCIPLINES", "Placement", "PoolQueue"]
+__all__ = [
+    "DISCIPLINES",
+    "AssignedQueue",
+    "CallQueue",
+    "Discipline",
+    "Placement",
+    "SingleQueue",
+    "UsedNodes",
+    "make_queue",
+    "nowhere",
+]

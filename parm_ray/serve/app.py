@@ -13,13 +13,13 @@ from ray.serve.config import RequestRouterConfig
 from parm_ray.config import PoolSettings, Settings
 from parm_ray.core import ConfigError
 from parm_ray.models.manifest import Manifest, load_manifest
-from parm_ray.serve.deployments import DeployedModel, ParityModel
+from parm_ray.serve.deployments import BackupModel, DeployedModel, ParityModel, SharedModel
 from parm_ray.serve.ingress import Ingress
 
 ROUTER = "parm_ray.serve.request_router:PlacedRouter"
 
 # Deployment names are what YAML files and dashboards refer to; they do not change.
-INGRESS, DEPLOYED, PARITY = "Ingress", "DeployedModel", "ParityModel"
+INGRESS, DEPLOYED, PARITY, BACKUP = "Ingress", "DeployedModel", "ParityModel", "BackupModel"
 
 
 def build(settings: Settings) -> Application:
@@ -28,7 +28,7 @@ def build(settings: Settings) -> Application:
     Raises ConfigError when an artefact is missing, or a parity model does not fit the plan or the
     deployed model.
     """
-    manifest, deployed, parities = pools(settings)
+    manifest, deployed, parities, backup = pools(settings)
     ingress = serve.deployment(
         name=INGRESS,
         num_replicas=settings.ingress.replicas,
@@ -36,18 +36,29 @@ def build(settings: Settings) -> Application:
         ray_actor_options={"num_cpus": settings.ingress.num_cpus},
         graceful_shutdown_wait_loop_s=0.5,
     )(Ingress)
-    return ingress.bind(settings, manifest, deployed, *parities)
+    return ingress.bind(settings, manifest, deployed, backup, *parities)
 
 
-def pools(settings: Settings) -> tuple[Manifest, Application, list[Application]]:
-    """The deployed model's manifest and the deployments behind an ingress: deployed, then parities."""
+def pools(
+    settings: Settings,
+) -> tuple[Manifest, Application, list[Application], Application | None]:
+    """The deployed model's manifest and the deployments behind an ingress: deployed, parities, backup.
+
+    Where the pool is shared the parity models are in the deployed model's replicas, and have none.
+    """
     manifest = check_artifacts(settings)
+    backup = None
+    if settings.backup is not None:
+        backup = _pool(BackupModel, BACKUP, settings.backup, settings)
+    if settings.plan.pool == "shared":
+        shared = _pool(SharedModel, DEPLOYED, settings.model, settings, settings.parity)
+        return manifest, shared, [], backup
     deployed = _pool(DeployedModel, DEPLOYED, settings.model, settings)
     parities = [
         _pool(ParityModel, PARITY if row == 0 else f"{PARITY}{row + 1}", pool, settings)
         for row, pool in enumerate(settings.parity)
     ]
-    return manifest, deployed, parities
+    return manifest, deployed, parities, backup
 
 
 def check_artifacts(settings: Settings) -> Manifest:
@@ -56,11 +67,13 @@ def check_artifacts(settings: Settings) -> Manifest:
     check_default(settings, manifest)
     for row, pool in enumerate(settings.parity):
         check_parity(settings, manifest, load_manifest(pool.artifact), row)
+    if settings.backup is not None:
+        check_tensors("backup.artifact", manifest, load_manifest(settings.backup.artifact))
     return manifest
 
 
-def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings) -> Application:
-    """One deployment of model replicas, reached through the placing router."""
+def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings, *more: object) -> Application:
+    """One deployment of model replicas, reached through the placing router; more: what they also take."""
     deployment = serve.deployment(
         name=name,
         num_replicas=pool.replicas,
@@ -78,7 +91,7 @@ def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings) -> A
             "resources": dict(pool.resources),
         },
     )(replica)
-    return deployment.bind(pool)
+    return deployment.bind(pool, *more)
 
 
 def check_default(settings: Settings, manifest: Manifest) -> None:
@@ -103,8 +116,13 @@ def check_parity(settings: Settings, deployed: Manifest, parity: Manifest, row: 
             raise ConfigError(
                 f"{path}: code.{field}: expected {value!r} (plan), got {getattr(code, field)!r}"
             )
+    check_tensors(path, deployed, parity)
+
+
+def check_tensors(path: str, deployed: Manifest, other: Manifest) -> None:
+    """A model that stands in for the deployed one must take and give the same tensors."""
     for part in ("input", "output"):
-        ours, theirs = getattr(deployed, part), getattr(parity, part)
+        ours, theirs = getattr(deployed, part), getattr(other, part)
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
             raise ConfigError(
                 f"{path}: {part}: expected {ours.dtype}{list(ours.shape)} like the deployed model's,"

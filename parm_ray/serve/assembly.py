@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 from ray.serve.handle import DeploymentHandle
 
 from parm_ray.codes import Code
 from parm_ray.config import PoolSettings, Settings
-from parm_ray.core import Clock, GroupId, Observer
+from parm_ray.core import Clock, Observer
 from parm_ray.groups import GroupMachine
 from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
-from parm_ray.routing import PoolQueue
+from parm_ray.routing import make_queue
 from parm_ray.serve.board import board_of
 from parm_ray.serve.driver import Driver
+from parm_ray.serve.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
 from parm_ray.serve.recorder import QueryRecorder
@@ -31,21 +32,23 @@ def assemble(
     code: Code | None,
     deployed: DeploymentHandle,
     parities: Sequence[DeploymentHandle],
+    backup: DeploymentHandle | None,
     observer: Observer,
     clock: Clock,
     recorder: QueryRecorder | None = None,
 ) -> Driver:
     """Return a driver whose pools follow their deployments' replicas. Call it on the ingress's loop."""
-    plan = settings.redundancy_plan()
+    plan, shared = settings.redundancy_plan(), settings.plan.pool == "shared"
     machine = GroupMachine(
         plan,
         code,
         batch_size=settings.batch.max_size,
         batch_wait_s=settings.batch.wait_ms / 1e3,
         grant=lambda: all(
-            pool.queue.replicas > 0 and pool.queue.queued < settings.plan.max_queued_parity
-            for row, pool in driver.pools.items()
-            if row >= 0
+            pool.queue.replicas > 0
+            and (pool.queue.queued_low if shared else pool.queue.queued) < settings.plan.max_queued_parity
+            for lane, pool in driver.pools.items()
+            if lane >= 0
         ),
     )
     driver = Driver(
@@ -63,28 +66,47 @@ def assemble(
         logging.getLogger("ray.serve").warning("model.emulate.lose: one answer of every group is kept back")
         driver.losses = OneLossPerGroup(settings.plan.k, driver.ended, machine.waits)
     # A parity row of integers may be wider than a query; four times is the widest of all registered defaults.
-    query_bytes = math.prod(manifest.input.shape) * manifest.input.numpy_dtype.itemsize
-    handles: Mapping[int, tuple[DeploymentHandle, PoolSettings, int]] = {
-        -1: (deployed, settings.model, 1),
-        **{row: (handle, settings.parity[row], 4) for row, handle in enumerate(parities)},
-    }
-    for row, (handle, pool_settings, widening) in handles.items():
-        pool = Pool(
-            "deployed" if row < 0 else f"parity{row}",
-            PoolQueue(settings.queue.discipline, pool_settings.slots_per_replica),
-            HandleTransport(handle, "predict", settings.batch.max_size * query_bytes * widening),
-            driver.losses.ended if row < 0 and driver.losses is not None else driver.ended,
+    query_bytes = (
+        settings.batch.max_size * math.prod(manifest.input.shape) * manifest.input.numpy_dtype.itemsize
+    )
+
+    def transport(handle: DeploymentHandle, lane: Lane, among_others: bool) -> HandleTransport:
+        if lane < 0:
+            return HandleTransport(handle, "predict", query_bytes)
+        if among_others:
+            return HandleTransport(handle, "predict_parity", 4 * query_bytes, lane)
+        return HandleTransport(handle, "predict", 4 * query_bytes)
+
+    def add(name: str, handle: DeploymentHandle, pool: PoolSettings, lanes: Collection[Lane]) -> None:
+        """One deployment, whose replicas answer the calls of these lanes."""
+        first = DEPLOYED in lanes
+        added = Pool(
+            name,
+            make_queue(settings.queue.discipline, pool.slots_per_replica, reserve=plan.idle_reserve),
+            {lane: transport(handle, lane, len(lanes) > 1) for lane in lanes},
+            driver.losses.ended if first and driver.losses is not None else driver.ended,
             clock,
-            lambda group, row=row: _nodes_elsewhere(driver, row, group),  # type: ignore[misc]
+            low=[lane for lane in lanes if lane >= 0 and first],
+            on_start=driver.started if first and machine.wants_starts else None,
+            other_nodes=lambda group: _nodes_elsewhere(driver, name, group),
         )
-        driver.pools[row] = pool
-        board_of(handle.app_name, handle.deployment_name).subscribe(pool.set_replicas)
+        driver.pools.update(dict.fromkeys(lanes, added))
+        board_of(handle.app_name, handle.deployment_name).subscribe(added.set_replicas)
+
+    rows = range(len(settings.parity)) if shared else ()
+    add("deployed", deployed, settings.model, (DEPLOYED, *rows))
+    for row, handle in enumerate(parities):
+        add(f"parity{row}", handle, settings.parity[row], (row,))
+    if backup is not None and settings.backup is not None:
+        add("backup", backup, settings.backup, (BACKUP,))
     return driver
 
 
-def _nodes_elsewhere(driver: Driver, row: int, group: GroupId) -> set[str]:
-    """Nodes where the group's members run in pools other than `row`'s."""
-    return {n for r, pool in driver.pools.items() if r != row for n in pool.queue.nodes_of(group)}
+def _nodes_elsewhere(driver: Driver, name: str, group: Hashable) -> Collection[str]:
+    """Nodes where the group's members run in pools other than that one."""
+    return {
+        node for pool in driver.pools.values() if pool.name != name for node in pool.queue.nodes_of(group)
+    }
 
 
 def default_of(settings: Settings, manifest: Manifest) -> np.ndarray | None:

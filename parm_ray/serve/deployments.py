@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from ray import serve
 
-from parm_ray.config import PoolSettings
+from parm_ray.config import ParityPoolSettings, PoolSettings
 from parm_ray.models.loading import load_predictor
+from parm_ray.models.predictor import Predictor
 from parm_ray.serve.emulate import emulated
 
 
@@ -30,7 +31,10 @@ class ModelReplica:
 
     async def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
         """Map `[b, *input]` to `[b, *output]` (parity with slot heads: `[b, k, *output]`)."""
-        return await asyncio.get_running_loop().run_in_executor(self._worker, self._predictor.predict, batch)
+        return await self._answer(self._predictor, batch)
+
+    async def _answer(self, predictor: Predictor, batch: NDArray[np.generic]) -> NDArray[np.generic]:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, predictor.predict, batch)
 
     def record_replica_metadata(self) -> dict[str, int]:
         """What the dashboard and experiments can see of a replica."""
@@ -43,3 +47,32 @@ class DeployedModel(ModelReplica):
 
 class ParityModel(ModelReplica):
     """A replica of one parity row's parity model."""
+
+
+class BackupModel(ModelReplica):
+    """A replica of a smaller model that answers every query, too."""
+
+
+class SharedModel(ModelReplica):
+    """A replica of the deployed model that holds the parity models of all rows, on the same device.
+
+    One worker thread runs them all: which of them runs when is decided by the ingress's queue.
+    """
+
+    def __init__(self, settings: PoolSettings, parities: tuple[ParityPoolSettings, ...]) -> None:
+        super().__init__(settings)
+        name = serve.get_replica_context().replica_id.unique_id
+        self._parities = [
+            emulated(
+                self._worker.submit(
+                    load_predictor, parity.artifact, settings.device, settings.threads
+                ).result()[1],
+                parity.emulate,
+                f"{name}/parity{row}",
+            )
+            for row, parity in enumerate(parities)
+        ]
+
+    async def predict_parity(self, batch: NDArray[np.generic], row: int) -> NDArray[np.generic]:
+        """Map parity queries of a row to the outputs of its parity model."""
+        return await self._answer(self._parities[row], batch)

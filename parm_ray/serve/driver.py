@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parm_ray.codes import Code
 from parm_ray.core import (
+    CallId,
+    CallKind,
     Clock,
     DeadlineExceeded,
     ModelFailed,
@@ -29,6 +31,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.serve.coding import Coding
+from parm_ray.serve.lanes import DEPLOYED, Lane, lane_of
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
 from parm_ray.serve.pool import Ended, Pool
@@ -53,7 +56,7 @@ class Waiting:
 class Driver:
     """Owns the machine, the arrays, the timers and the futures of one ingress.
 
-    pools: the deployed pool under -1 and parity row l's pool under l. fill: what an absent slot
+    pools: the pool of each lane; several lanes may have one in common. fill: what an absent slot
     contributes to an encoding. default: the default answer, `[*output]`, or None. losses: the emulated
     losses that stand between the deployed pool and `ended`, if any.
     """
@@ -73,7 +76,7 @@ class Driver:
     ) -> None:
         self.machine = machine
         self.payloads = Payloads()
-        self.pools: dict[int, Pool] = {}
+        self.pools: dict[Lane, Pool] = {}
         self._coding = Coding(code, self.payloads, self.feed, observer, clock, fill)
         self._observer = observer
         self._clock = clock
@@ -94,7 +97,7 @@ class Driver:
         """Refuse what cannot be served. Raises Overloaded (queue full) or DeadlineExceeded."""
         if deadline_s <= 0:
             raise DeadlineExceeded("the deadline had already passed when the query arrived")
-        pool = self.pools[-1]
+        pool = self.pools[DEPLOYED]
         room = self._max_queued - pool.queue.queued
         if queries > max(room, 0):
             raise Overloaded(
@@ -128,6 +131,10 @@ class Driver:
         """Timers that run."""
         return len(self._timers)
 
+    def distinct_pools(self) -> list[Pool]:
+        """Every pool once."""
+        return list({pool.name: pool for pool in self.pools.values()}.values())
+
     @property
     def ready(self) -> bool:
         """Whether every pool, data and parity, has a replica."""
@@ -159,13 +166,17 @@ class Driver:
         if self.trace is not None:
             self.trace.note(item, self._clock())
 
+    def started(self, call: CallId) -> None:
+        """A pool call has started. Wired where the machine `wants_starts`."""
+        self.feed(ev.Started(call, self._clock()))
+
     def ended(self, ended: Ended) -> None:
         """A pool call has ended."""
         call, now = ended.call, self._clock()
         if ended.outputs is None:
             self.feed(ev.CallFailed(call, now, ended.error, ended.crashed))
         else:
-            if self._recorder is not None and not call.parity:
+            if self._recorder is not None and call.kind is CallKind.DATA:
                 self._recorder.answered(call, ended.outputs)
             self.payloads.answer(call, ended.outputs)
             self.feed(ev.Answered(call, now))
@@ -186,7 +197,11 @@ class Driver:
                 waiting.array = None
             if self._recorder is not None:
                 self._recorder.dispatched(action.call, queries)
-        self.pools[-1].push(action.call, self.payloads.batch(action.call, queries))
+        self.pools[DEPLOYED].push(action.call, self.payloads.batch(action.call, queries))
+
+    @_do.register
+    def _(self, action: act.DispatchCopy) -> None:
+        self.pools[lane_of(action.call)].push(action.call, self.payloads.batch(action.call, None))
 
     @_do.register
     def _(self, action: act.DispatchParity) -> None:
@@ -237,8 +252,7 @@ class Driver:
             assert self._default is not None
             return self._default
         arrays = self.payloads.groups[action.group]
-        source = arrays.outputs if action.outcome is Outcome.ORIGINAL else arrays.reconstructed
-        return source[action.slot][action.row]
+        return arrays.answers(action.outcome)[action.slot][action.row]
 
     @_do.register
     def _(self, action: act.Abandon) -> None:
@@ -246,11 +260,11 @@ class Driver:
 
     @_do.register
     def _(self, action: act.Compare) -> None:
-        self._observer.compared(*self.payloads.agreement(action.group, action.slot))
+        self._observer.compared(*self.payloads.agreement(action.group, action.slot, action.used))
 
     @_do.register
     def _(self, action: act.Withdraw) -> None:
-        pool = self.pools[action.call.place if action.call.parity else -1]
+        pool = self.pools[lane_of(action.call)]
         if pool.withdraw(action.call):
             self.feed(ev.Withdrawn(action.call, self._clock()))
 

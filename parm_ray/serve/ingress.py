@@ -57,7 +57,12 @@ class Ingress:
     """Answers queries over HTTP and by handle, from one driver on this replica's event loop."""
 
     async def __init__(  # type: ignore[misc]
-        self, settings: Settings, manifest: Manifest, deployed: DeploymentHandle, *parities: DeploymentHandle
+        self,
+        settings: Settings,
+        manifest: Manifest,
+        deployed: DeploymentHandle,
+        backup: DeploymentHandle | None,
+        *parities: DeploymentHandle,
     ) -> None:
         self._settings = settings
         self._manifest = manifest
@@ -73,7 +78,7 @@ class Ingress:
             settings.record, manifest, serve.get_replica_context().replica_id.unique_id, observer.recorded
         )
         self._driver = assemble(
-            settings, manifest, code, deployed, parities, observer, monotonic, self._recorder
+            settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder
         )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())

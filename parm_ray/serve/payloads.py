@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from parm_ray.core import CallId, GroupId
+from parm_ray.core import CallId, CallKind, GroupId, Outcome
 
 Array = NDArray[np.generic]
 
@@ -22,6 +22,17 @@ class GroupArrays:
     parity_inputs: list[Array] = field(default_factory=list)
     parity_outputs: dict[int, Array] = field(default_factory=dict)
     reconstructed: dict[int, Array] = field(default_factory=dict)
+    backups: dict[int, Array] = field(default_factory=dict)
+
+    def answers(self, outcome: Outcome) -> dict[int, Array]:
+        """Where the answers of that kind are, by slot."""
+        return {Outcome.RECONSTRUCTED: self.reconstructed, Outcome.BACKUP: self.backups}.get(
+            outcome, self.outputs
+        )
+
+    def of_kind(self, kind: CallKind) -> dict[int, Array]:
+        """Where the outputs of calls of that kind go, by place."""
+        return {CallKind.PARITY: self.parity_outputs, CallKind.BACKUP: self.backups}.get(kind, self.outputs)
 
     def filled(self, k: int) -> list[Array | None]:
         """The inputs of all k slots, None for those that stayed empty."""
@@ -52,13 +63,12 @@ class Payloads:
 
     def answer(self, call: CallId, outputs: Array) -> None:
         """Store the outputs of a call."""
-        arrays = self.groups[call.group]
-        (arrays.parity_outputs if call.parity else arrays.outputs)[call.place] = outputs
+        self.groups[call.group].of_kind(call.kind)[call.place] = outputs
 
-    def agreement(self, group: GroupId, slot: int) -> tuple[int, int]:
-        """How many of a slot's reconstructions have the original's top class, and of how many."""
+    def agreement(self, group: GroupId, slot: int, outcome: Outcome) -> tuple[int, int]:
+        """How many of a slot's answers of that kind have the original's top class, and of how many."""
         arrays = self.groups[group]
-        original, used = arrays.outputs[slot], arrays.reconstructed[slot]
+        original, used = arrays.outputs[slot], arrays.answers(outcome)[slot]
         flat = (original.reshape(len(original), -1), used.reshape(len(used), -1))
         return int(np.sum(flat[0].argmax(1) == flat[1].argmax(1))), len(original)
 

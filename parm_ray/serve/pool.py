@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parm_ray.core import CallId, Clock, GroupId
-from parm_ray.routing import PoolQueue
+from parm_ray.core import CallId, Clock, monotonic
+from parm_ray.routing import CallQueue, UsedNodes, nowhere
+from parm_ray.serve.lanes import Lane, lane_of
 from parm_ray.serve.transport import ReplicaGone, Transport
 
 Array = NDArray[np.generic]
@@ -28,38 +30,45 @@ class Ended:
 
 
 class Pool:
-    """FIFO and replicas of one deployment.
+    """Queue and replicas of one deployment.
 
-    on_end: called on the loop once per started call. other_nodes: nodes where members of a group
-    run in the other pools, asked when a call is placed.
+    transports: how the calls of each lane reach a replica; one, or several where replicas hold several
+    models. low: lanes whose calls start only when slots would stay idle. on_end: called on the loop once
+    per started call; on_start: when it starts, None = nobody asks. other_nodes: nodes where members of
+    a group run in the other pools, asked when a call is placed.
     """
 
     def __init__(
         self,
         name: str,
-        queue: PoolQueue[CallId],
-        transport: Transport,
+        queue: CallQueue[CallId],
+        transports: Mapping[Lane, Transport],
         on_end: Callable[[Ended], None],
-        clock: Clock,
-        other_nodes: Callable[[GroupId], set[str]] = lambda group: set(),
+        clock: Clock = monotonic,
+        *,
+        low: Collection[Lane] = (),
+        on_start: Callable[[CallId], None] | None = None,
+        other_nodes: UsedNodes = nowhere,
     ) -> None:
         self.name = name
         self.queue = queue
         self.calls = 0
         self.service_s = 0.05
-        self._busy_s = 0.0
+        self._busy_s: defaultdict[Lane, float] = defaultdict(float)
         self._since: dict[CallId, float] = {}
         self._payloads: dict[CallId, Array] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._transport = transport
+        self._transports = transports
+        self._low = frozenset(low)
         self._on_end = on_end
+        self._on_start = on_start
         self._clock = clock
         self._other_nodes = other_nodes
 
     def push(self, call: CallId, payload: Array) -> None:
         """Queue a call and start what can start."""
         self._payloads[call] = payload
-        self.queue.push(call, call.group)
+        self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 
     def withdraw(self, call: CallId) -> bool:
@@ -76,10 +85,7 @@ class Pool:
 
     def pump(self) -> None:
         """Start calls while a replica is free."""
-        while (call := self.queue.next_call) is not None:
-            placed = self.queue.start(self._clock(), self._other_nodes(call.group))
-            if placed is None:
-                return
+        while (placed := self.queue.start(self._clock(), self._other_nodes)) is not None:
             self._since[placed.call] = self._clock()
             batch = self._payloads.pop(placed.call)
             # A context that belongs to no request: Serve gives the call an id of its own, and a
@@ -88,18 +94,20 @@ class Pool:
             task = contextvars.Context().run(loop.create_task, self._run(placed.call, placed.replica, batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            if self._on_start is not None:
+                self._on_start(placed.call)
 
     async def _run(self, call: CallId, replica: str, batch: Array) -> None:
-        crashed = False
+        crashed, lane = False, lane_of(call)
         try:
-            ended = Ended(call, await self._transport.call(replica, batch))
+            ended = Ended(call, await self._transports[lane].call(replica, batch))
         except ReplicaGone as error:
             crashed = True
             ended = Ended(call, error=f"replica {replica} is gone ({error})", crashed=True)
         except Exception as error:
             ended = Ended(call, error=f"{type(error).__name__}: {error}")
         spent = self._clock() - self._since.pop(call)
-        self._busy_s += spent
+        self._busy_s[lane] += spent
         self.calls += 1
         if ended.outputs is not None:
             self.service_s += 0.05 * (spent - self.service_s)
@@ -117,8 +125,15 @@ class Pool:
     @property
     def busy_s(self) -> float:
         """Slot-seconds used so far, running calls included."""
-        now = self._clock()
-        return self._busy_s + sum(now - since for since in self._since.values())
+        return sum(self.busy_by_lane().values())
+
+    def busy_by_lane(self) -> dict[Lane, float]:
+        """Slot-seconds used so far by the calls of each lane, running ones included."""
+        now, busy = self._clock(), dict(self._busy_s)
+        for call, since in self._since.items():
+            lane = lane_of(call)
+            busy[lane] = busy.get(lane, 0.0) + now - since
+        return busy
 
     def wait_s(self) -> float:
         """Rough seconds until a call queued now would start, from the mean service time."""

@@ -14,9 +14,10 @@ from parm_ray.core import Outcome
 class Prediction:
     """One query's answer. `output` has the model's per-query output shape and dtype.
 
-    outcome: original (the deployed model's own answer), reconstructed (decoded from a parity
-    model's answer, approximate) or default. group, slot: where the query stood. lateness_ms: how
-    long after its hold-off the stand-in answer was used; 0 for originals.
+    outcome: original (the deployed model's own answer), copy (the deployed model's, from a second
+    call), reconstructed (decoded from a parity model's answer, approximate), backup (a smaller
+    model's) or default. group, slot: where the query stood. lateness_ms: how long after its hold-off
+    the stand-in answer was used; 0 for the deployed model's.
     """
 
     output: NDArray[np.generic]

@@ -17,7 +17,7 @@ from parm_ray.serve.tensors import datatype_of, to_json
 OUTCOME, GROUP, SLOT, LATENESS = "x-parm-outcome", "x-parm-group", "x-parm-slot", "x-parm-lateness-ms"
 # Some clients and proxies refuse an answer with a longer header line.
 _LONGEST_HEADER = 4096
-_WORST_FIRST = (Outcome.DEFAULT, Outcome.RECONSTRUCTED, Outcome.ORIGINAL)
+_WORST_FIRST = (Outcome.DEFAULT, Outcome.BACKUP, Outcome.RECONSTRUCTED, Outcome.COPY, Outcome.ORIGINAL)
 
 
 def build_infer_response(

@@ -125,7 +125,7 @@ _HEADERS = [
 _ANSWER_HEADERS = {
     name: {"schema": {"type": "string"}, "description": description}
     for name, description in {
-        "x-parm-outcome": "original, reconstructed or default; the worst of several queries",
+        "x-parm-outcome": "original, copy, reconstructed, backup or default; the worst of several queries",
         "x-parm-group": "group of each query, separated by commas",
         "x-parm-slot": "slot of each query, separated by commas",
         "x-parm-lateness-ms": "how late each stand-in answer was used, separated by commas; 0 for originals",

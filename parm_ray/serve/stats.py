@@ -8,6 +8,7 @@ from typing import Any
 
 from parm_ray.core import Clock
 from parm_ray.serve.driver import Driver
+from parm_ray.serve.lanes import lane_name
 from parm_ray.serve.metrics import ServeObserver
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -29,7 +30,7 @@ class IngressStats:
         self._driver = driver
         self._observer = observer
         self._clock = clock
-        self._last = {pool.name: (clock(), 0.0) for pool in driver.pools.values()}
+        self._last = {pool.name: (clock(), 0.0) for pool in driver.distinct_pools()}
 
     def page(self) -> dict[str, Any]:
         """A JSON-able snapshot. Times in seconds; `busy_s` counts slot-seconds used so far."""
@@ -44,18 +45,20 @@ class IngressStats:
             "queries_open": driver.machine.open_queries,
             "futures_open": driver.open_queries,
             "timers_open": driver.open_timers,
-            "calls_outstanding": sum(pool.outstanding for pool in driver.pools.values()),
+            "calls_outstanding": sum(pool.outstanding for pool in driver.distinct_pools()),
             "pools": {
                 pool.name: {
                     "replicas": pool.queue.replicas,
                     "slots": pool.queue.slots,
                     "queued": pool.queue.queued,
+                    "queued_low": pool.queue.queued_low,
                     "busy": pool.queue.busy,
                     "busy_s": pool.busy_s,
+                    "busy_s_by_lane": {lane_name(n): s for n, s in pool.busy_by_lane().items()},
                     "calls": pool.calls,
                     "service_s": pool.service_s,
                 }
-                for pool in driver.pools.values()
+                for pool in driver.distinct_pools()
             },
             "time_s": self._clock(),
             "pid": os.getpid(),
@@ -65,7 +68,7 @@ class IngressStats:
     def report(self) -> None:
         """Set the gauges from what happened since the last report."""
         gauges: dict[str, tuple[int, float]] = {}
-        for pool in self._driver.pools.values():
+        for pool in self._driver.distinct_pools():
             now, busy = self._clock(), pool.busy_s
             then, before = self._last[pool.name]
             capacity = (now - then) * pool.queue.replicas * pool.queue.slots

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from parm_ray.core import CallKind
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 
 Row = dict[str, Any]
+
+_PREFIX = {
+    CallKind.DATA: "",
+    CallKind.PARITY: "parity_",
+    CallKind.COPY: "copy_",
+    CallKind.BACKUP: "backup_",
+}
 
 
 class GroupTrace:
@@ -23,12 +31,14 @@ class GroupTrace:
         match item:
             case act.Dispatch(call):
                 self._add(call.group, now, "dispatched", call.place)
+            case act.DispatchCopy(call):
+                self._add(call.group, now, f"{call.kind.name.lower()}_dispatched", call.place)
             case act.DispatchParity(call):
                 self._add(call.group, now, "parity_dispatched", call.place)
             case ev.Answered(call):
-                self._add(call.group, now, "parity_answered" if call.parity else "answered", call.place)
+                self._add(call.group, now, f"{_PREFIX[call.kind]}answered", call.place)
             case ev.CallFailed(call):
-                self._add(call.group, now, "parity_failed" if call.parity else "failed", call.place)
+                self._add(call.group, now, f"{_PREFIX[call.kind]}failed", call.place)
             case ev.Encoded(group):
                 self._add(group, now, "encoded", 0)
             case act.Resolve(group=group, slot=slot, outcome=outcome):

@@ -28,13 +28,13 @@ class Transport(Protocol):
 
 
 class HandleTransport:
-    """Calls `method` of a deployment's replicas through its Serve handle.
+    """Calls `method`(batch, *arguments) of a deployment's replicas through its Serve handle.
 
     One `options()` copy per replica is kept: `session_id` is the router's placement hint. Calls go
     by value over gRPC unless `batch_bytes` (the largest batch) is too large for it.
     """
 
-    def __init__(self, handle: DeploymentHandle, method: str, batch_bytes: int) -> None:
+    def __init__(self, handle: DeploymentHandle, method: str, batch_bytes: int, *arguments: object) -> None:
         # The router shares the ingress's loop: a hop to another thread and back costs more than routing.
         if not handle.is_initialized:
             handle._init(_run_router_in_separate_loop=False)
@@ -44,6 +44,7 @@ class HandleTransport:
             request_serialization="pickle",
             response_serialization="pickle",
         )
+        self._arguments = arguments
         self._placed: dict[str, DeploymentHandle] = {}
 
     def forget(self, replica: str) -> None:
@@ -56,7 +57,7 @@ class HandleTransport:
         if placed is None:
             placed = self._placed[replica] = self._handle.options(session_id=replica)
         try:
-            return await placed.remote(batch)
+            return await placed.remote(batch, *self._arguments)
         except RayTaskError:
             raise
         except (RayActorError, RayServeException, ConnectionError) as error:

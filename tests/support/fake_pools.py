@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parm_ray.codes import make_code
-from parm_ray.core import CallId, NullObserver
+from parm_ray.core import NullObserver
 from parm_ray.groups import GroupMachine
 from parm_ray.redundancy import RedundancyPlan
-from parm_ray.routing import PoolQueue
+from parm_ray.routing import make_queue
 from parm_ray.serve.driver import Driver
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
@@ -102,9 +102,8 @@ def rig(
         driver.losses = OneLossPerGroup(k, driver.ended, machine.waits)
     transports = {row: HeldTransport() for row in range(-1, r)}
     for row, transport in transports.items():
-        queue: PoolQueue[CallId] = PoolQueue()
         on_end = driver.losses.ended if row < 0 and driver.losses else driver.ended
-        driver.pools[row] = Pool(f"pool{row}", queue, transport, on_end, loop.time)
+        driver.pools[row] = Pool(f"pool{row}", make_queue(), {row: transport}, on_end, loop.time)
         driver.pools[row].set_replicas({f"{row}/{i}": f"node{i}" for i in range(replicas)})
     return Rig(driver, transports[-1], [transports[row] for row in range(r)], observer, recorder)
 

@@ -44,6 +44,10 @@ class RandomDriver:
                 self.queued.append(call)
                 self.kept.add(call.group)
                 self.inputs.add(call.group)
+            case actions.DispatchCopy(call):
+                assert call.group in self.inputs
+                assert call not in self.queued + self.running
+                self.queued.append(call)
             case actions.DispatchParity(call):
                 assert call.group in self.inputs
                 self.queued.append(call)
@@ -91,7 +95,10 @@ class RandomDriver:
     def move(self, kind: str, *, crash: float = 0.0, error: float = 0.0) -> None:
         self.now += self.rng.random() * 0.01
         if kind == "start":
-            self.running.append(self.queued.pop(self.rng.randrange(len(self.queued))))
+            call = self.queued.pop(self.rng.randrange(len(self.queued)))
+            self.running.append(call)
+            if self.machine.wants_starts:
+                self.feed(events.Started(call, self.now))
         elif kind == "finish":
             call = self.running.pop(self.rng.randrange(len(self.running)))
             draw = self.rng.random()

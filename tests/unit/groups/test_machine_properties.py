@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parm_ray.codes import make_code
-from parm_ray.core import CallId, GroupId, IllegalEvent, QueryId
+from parm_ray.core import CallId, CallKind, GroupId, IllegalEvent, QueryId
 from parm_ray.groups import GroupMachine, events
-from parm_ray.redundancy import RedundancyPlan
+from parm_ray.redundancy import Hedge, RedundancyPlan
 from tests.support.random_driver import RandomDriver
 
 CODES = [
@@ -23,9 +23,22 @@ CODES = [
 ]
 
 
-def build(spec, *, batch, hold_off, default, retries, rng):
+COVERS = [
+    {},
+    {"hedge": Hedge("fixed", 0.01, budget_ratio=1.0)},
+    {"hedge": Hedge("quantile", 0.0, quantile=0.5, least=2, budget_ratio=0.2)},
+    {"hedge": Hedge("searched", None, least=3)},
+    {"copies": 2},
+    {"copies": 3, "keep": "start"},
+    {"backup": True},
+    {"backup": True, "copies": 2},
+]
+
+
+def build(spec, *, batch, hold_off, default, retries, rng, cover=None):
     k, r = (spec[2], spec[3]) if spec else (1, 0)
     plan = RedundancyPlan(
+        **(cover or {}),
         kind="coded" if spec else "none",
         k=k,
         r=r,
@@ -48,6 +61,7 @@ def build(spec, *, batch, hold_off, default, retries, rng):
 @settings(max_examples=300, deadline=None)
 @given(
     spec=st.sampled_from(CODES),
+    cover=st.sampled_from(COVERS),
     seed=st.integers(0, 2**32),
     batch=st.sampled_from([1, 1, 2, 3]),
     hold_off=st.sampled_from([0.0, 0.03]),
@@ -58,10 +72,12 @@ def build(spec, *, batch, hold_off, default, retries, rng):
     queries=st.integers(1, 40),
 )
 def test_every_query_is_resolved_exactly_once_and_memory_returns_to_zero(
-    spec, seed, batch, hold_off, default, retries, crash, error, queries
+    spec, cover, seed, batch, hold_off, default, retries, crash, error, queries
 ):
     rng = random.Random(seed)
-    driver = build(spec, batch=batch, hold_off=hold_off, default=default, retries=retries, rng=rng)
+    driver = build(
+        spec, batch=batch, hold_off=hold_off, default=default, retries=retries, rng=rng, cover=cover
+    )
     left = list(range(queries))
     while left:
         moves = ["submit", "cancel", *driver.moves()]
@@ -104,10 +120,10 @@ def test_without_failures_and_deadlines_every_answer_is_original_or_reconstructe
 
 
 @settings(max_examples=200, deadline=None)
-@given(seed=st.integers(0, 2**32), spec=st.sampled_from(CODES[1:]))
-def test_an_illegal_event_raises_and_changes_nothing(seed, spec):
+@given(seed=st.integers(0, 2**32), spec=st.sampled_from(CODES[1:]), cover=st.sampled_from(COVERS))
+def test_an_illegal_event_raises_and_changes_nothing(seed, spec, cover):
     rng = random.Random(seed)
-    driver = build(spec, batch=1, hold_off=0.0, default=False, retries=1, rng=rng)
+    driver = build(spec, batch=1, hold_off=0.0, default=False, retries=1, rng=rng, cover=cover)
     for query in range(6):
         driver.feed(events.Submit(QueryId(query), driver.now, driver.now + 10.0))
         for _ in range(rng.randrange(3)):
@@ -120,7 +136,7 @@ def test_an_illegal_event_raises_and_changes_nothing(seed, spec):
             events.Answered(CallId(GroupId(g), place, parity, attempt), driver.now)
             for g in range(8)
             for place in range(-1, 4)
-            for parity in (False, True)
+            for parity in CallKind
             for attempt in range(3)
             if CallId(GroupId(g), place, parity, attempt) not in outstanding
         ),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from parm_ray.routing import PoolQueue
-from parm_ray.routing.pool import MAX_PROBATION_S, PROBATION_S
+from parm_ray.routing import make_queue
+from parm_ray.routing.replicas import MAX_PROBATION_S, PROBATION_S
 
 
 def queue(nodes=None, **kwargs):
-    pool = PoolQueue(**kwargs)
+    pool = make_queue(**kwargs)
     pool.set_replicas(nodes if nodes is not None else {"a": "n1", "b": "n1", "c": "n2"})
     return pool
 
@@ -61,7 +61,7 @@ def test_members_of_a_group_avoid_each_others_replicas_then_nodes():
 def test_nodes_used_by_other_pools_are_avoided():
     pool = queue()
     pool.push("x0", "x")
-    assert pool.start(0.0, used_nodes=["n1"]).replica == "c"
+    assert pool.start(0.0, used_nodes=lambda group: ["n1"]).replica == "c"
 
 
 def test_placement_rules_never_idle_a_replica():
@@ -152,4 +152,4 @@ def test_round_robin_moves_waiting_calls_off_a_vanished_replica():
 
 def test_unknown_discipline_is_refused():
     with pytest.raises(ValueError, match="single"):
-        PoolQueue("lifo")
+        make_queue("lifo")

@@ -1,0 +1,91 @@
+"""Covering: what a batch gets beside its first call and its group's parity: copies, hedges, a backup."""
+
+from __future__ import annotations
+
+from parm_ray.core import CallId, CallKind
+from parm_ray.groups.actions import Action, CancelTimer, StartTimer
+from parm_ray.groups.events import Timer, TimerKind
+from parm_ray.groups.group import Call, Group, Slot
+from parm_ray.redundancy import Hedger, RedundancyPlan
+
+
+class Covering:
+    """Carries out the plan's copies, hedge and backup for slots of groups that are covered."""
+
+    def __init__(self, plan: RedundancyPlan) -> None:
+        self._plan = plan
+        self._hedger = Hedger(plan.hedge) if plan.hedge is not None else None
+        self._keeps_first_start = plan.copies > 1 and plan.keep == "start"
+
+    @property
+    def wants_starts(self) -> bool:
+        """Whether it has to be told when calls start."""
+        return self._hedger is not None or self._keeps_first_start
+
+    def dispatched(self, group: Group, index: int, now: float) -> list[Action]:
+        """A slot's batch was sent: send with it what the plan sends of every batch."""
+        actions: list[Action] = [group.copy(index) for _ in range(1, self._plan.copies)]
+        if self._plan.backup:
+            actions.append(group.back_up(index))
+        if self._hedger is not None:
+            self._hedger.query(now)
+        return actions
+
+    def started(self, group: Group, call: Call, now: float) -> list[Action]:
+        """A data call, or a copy of one, left its queue."""
+        index, slot = call.id.place, group.slots[call.id.place]
+        if self._keeps_first_start:
+            return group.call_off(other for other in slot.same() if other is not call)
+        if call.id.kind is CallKind.DATA and self._hedger is not None and group.covered:
+            slot.started = now
+            return self._await_hedge(group, index, now)
+        return []
+
+    def _await_hedge(self, group: Group, index: int, now: float) -> list[Action]:
+        """Ask to be told when the slot's call has run for the hedge delay."""
+        delay = self._hedger.delay_s if self._hedger is not None else None
+        slot = group.slots[index]
+        if delay is None or slot.hedge_started or not self._worth_a_hedge(slot):
+            return []
+        slot.hedge_started = True
+        return [StartTimer(_timer(group, index), now + delay)]
+
+    def hedge_due(self, group: Group, index: int, now: float) -> list[Action]:
+        """The slot's call has run for the hedge delay: send the batch again, if it is still worth it."""
+        slot = group.slots[index]
+        slot.hedge_started = False
+        if not self._worth_a_hedge(slot):
+            return []
+        if self._hedger is not None and self._hedger.allow(now):
+            return [group.copy(index)]
+        # The budget may have more by then; the deadline ends this.
+        return self._await_hedge(group, index, now)
+
+    def _worth_a_hedge(self, slot: Slot) -> bool:
+        return bool(slot.waiting) and not slot.copies and slot.call.in_flight
+
+    def took(self, group: Group, call: CallId, now: float) -> None:
+        """A first call came back, late or not: learn how long it ran."""
+        started = group.slots[call.place].started
+        if self._hedger is not None and started is not None:
+            self._hedger.observe(now - started)
+
+    def answered(self, group: Group, index: int) -> list[Action]:
+        """The deployed model has answered a slot: nobody wants its other calls."""
+        slot = group.slots[index]
+        actions = group.call_off(slot.same())
+        if slot.backup is not None:
+            actions += group.call_off([slot.backup])
+        return actions + self.cleared(group, index)
+
+    def cleared(self, group: Group, index: int) -> list[Action]:
+        """Stop the slot's hedge timer, if it runs."""
+        slot = group.slots[index]
+        if not slot.hedge_started:
+            return []
+        slot.hedge_started = False
+        return [CancelTimer(_timer(group, index))]
+
+
+def _timer(group: Group, index: int) -> Timer:
+    return Timer(TimerKind.HEDGE, group.id, index)
