@@ -113,7 +113,7 @@ class CodedOffered(Offered):
         super().__init__(manifest)
         plan = settings.plan
         code = build_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input)
-        self._driver = assemble(settings, manifest, code, deployed, parities, NullObserver(), monotonic)
+        self._driver = assemble(settings, manifest, code, deployed, parities, None, NullObserver(), monotonic)
 
     async def one(self, query: np.ndarray) -> None:
         """Through the group machine."""
@@ -148,7 +148,7 @@ def build_plain(args: dict[str, Any]) -> Application:
 
 def build_coded_inside(settings: Settings) -> Application:
     """The coded application with load from within instead of an HTTP ingress."""
-    manifest, deployed, parities = pools(settings)
+    manifest, deployed, parities, _ = pools(settings)
     return serve.deployment(ray_actor_options={"num_cpus": 0.1})(CodedOffered).bind(
         settings, manifest, deployed, *parities
     )
