@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from parm_ray.core import Discipline
 from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
-from parm_ray.routing import Discipline
 
 PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
 Millis = Annotated[float, Field(ge=0, le=3_600_000)]

@@ -1,4 +1,8 @@
-"""What the group machine wants done. A driver (served or simulated) carries these out in order."""
+"""What the group machine wants done. A driver (served or simulated) carries these out in order.
+
+Not frozen, though nothing changes them: a frozen one takes three times as long to make, and a query makes a
+dozen.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from parm_ray.core import CallId, GroupId, Outcome, QueryId
 from parm_ray.groups.events import Timer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dispatch:
     """Queue a data batch for the deployed pool; answer with Answered or CallFailed."""
 
@@ -16,7 +20,7 @@ class Dispatch:
     queries: tuple[QueryId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encode:
     """Encode the batches of these slots; answer with Encoded or EncodeFailed."""
 
@@ -24,21 +28,21 @@ class Encode:
     slots: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DispatchParity:
     """Queue parity row `call.place` for its parity pool; answer with Answered or CallFailed."""
 
     call: CallId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DispatchCopy:
     """Queue the slot's batch once more: a COPY for the deployed pool, a BACKUP for the backup pool."""
 
     call: CallId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reconstruct:
     """Decode these slots; answer with Reconstructed or ReconstructFailed."""
 
@@ -46,7 +50,7 @@ class Reconstruct:
     slots: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Resolve:
     """Answer a query, once. `error` is set for FAILED alone; `lateness_s` is 0 for originals."""
 
@@ -61,14 +65,14 @@ class Resolve:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Abandon:
     """Forget a query that was cancelled before it was part of any batch."""
 
     query: QueryId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Compare:
     """A late original arrived: compare it with what was used in its place, `used`."""
 
@@ -77,14 +81,14 @@ class Compare:
     used: Outcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Withdraw:
     """Remove a call from its queue; answer with Withdrawn if it was there, else do nothing."""
 
     call: CallId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sealed:
     """A group takes no more batches. For observers."""
 
@@ -95,21 +99,21 @@ class Sealed:
     protected: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DropInputs:
     """Every query of the group is answered: its inputs are not needed any more."""
 
     group: GroupId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Forget:
     """Nothing of the group is outstanding: drop all that is kept of it."""
 
     group: GroupId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartTimer:
     """Send TimerFired(timer) at `at` (seconds of the driver's clock)."""
 
@@ -117,7 +121,7 @@ class StartTimer:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CancelTimer:
     """The timer is not needed any more."""
 

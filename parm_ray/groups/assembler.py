@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from parm_ray.core import GroupId, QueryId
@@ -49,6 +49,11 @@ class Batcher:
             return False
         self.pending.remove(query)
         return True
+
+
+def drop(query: QueryId, batchers: Iterable[Batcher]) -> list[Timer]:
+    """Take a query out of whichever batch it is in; return the timers of batches that are empty now."""
+    return [b.timer for b in batchers if b.drop(query) and not b.pending]
 
 
 @dataclass(slots=True)

@@ -24,7 +24,11 @@ class Covering:
 
     def dispatched(self, group: Group, index: int, now: float) -> list[Action]:
         """A slot's batch was sent: send with it what the plan sends of every batch."""
-        actions: list[Action] = [group.copy(index) for _ in range(1, self._plan.copies)]
+        actions: list[Action] = []
+        if self._keeps_first_start:
+            actions += self._await_start(group, index, now)
+        else:
+            actions += [group.copy(index) for _ in range(1, self._plan.copies)]
         if self._plan.backup:
             actions.append(group.back_up(index))
         if self._hedger is not None:
@@ -35,11 +39,23 @@ class Covering:
         """A data call, or a copy of one, left its queue."""
         index, slot = call.id.place, group.slots[call.id.place]
         if self._keeps_first_start:
+            slot.started = now
             return group.call_off(other for other in slot.same() if other is not call)
         if call.id.kind is CallKind.DATA and self._hedger is not None and group.covered:
             slot.started = now
             return self._await_hedge(group, index, now)
         return []
+
+    def _await_start(self, group: Group, index: int, now: float) -> list[Action]:
+        """Ask to be told when what was just sent has had its chance to start at once.
+
+        Copies of which one is kept go out one by one: of several idle replicas one should take the batch.
+        """
+        slot = group.slots[index]
+        if slot.started is not None or len(slot.copies) + 1 >= self._plan.copies:
+            return []
+        slot.hedge_started = True
+        return [StartTimer(_timer(group, index), now)]
 
     def _await_hedge(self, group: Group, index: int, now: float) -> list[Action]:
         """Ask to be told when the slot's call has run for the hedge delay."""
@@ -54,6 +70,10 @@ class Covering:
         """The slot's call has run for the hedge delay: send the batch again, if it is still worth it."""
         slot = group.slots[index]
         slot.hedge_started = False
+        if self._keeps_first_start:
+            if slot.started is not None or not slot.waiting:
+                return []
+            return [group.copy(index), *self._await_start(group, index, now)]
         if not self._worth_a_hedge(slot):
             return []
         if self._hedger is not None and self._hedger.allow(now):
@@ -77,6 +97,10 @@ class Covering:
         if slot.backup is not None:
             actions += group.call_off([slot.backup])
         return actions + self.cleared(group, index)
+
+    def stop_hedges(self, group: Group) -> list[Action]:
+        """Stop the hedge timers of all slots."""
+        return [action for index in range(len(group.slots)) for action in self.cleared(group, index)]
 
     def cleared(self, group: Group, index: int) -> list[Action]:
         """Stop the slot's hedge timer, if it runs."""

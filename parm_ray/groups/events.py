@@ -1,4 +1,7 @@
-"""What can happen to the group machine. Times are seconds of the driver's clock."""
+"""What can happen to the group machine. Times are seconds of the driver's clock.
+
+Not frozen, for the reason given in `actions`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Timer(NamedTuple):
     slot: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Submit:
     """A query arrives. `deadline` is absolute; `protected=False` opts out of redundancy."""
 
@@ -37,7 +40,7 @@ class Submit:
     protected: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Started:
     """A pool call left its queue and runs. Only needed where `GroupMachine.wants_starts`."""
 
@@ -45,7 +48,7 @@ class Started:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answered:
     """A pool call came back with outputs."""
 
@@ -53,7 +56,7 @@ class Answered:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallFailed:
     """A pool call came back with an error. `crashed`: the replica died, so another may do better."""
 
@@ -63,7 +66,7 @@ class CallFailed:
     crashed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Withdrawn:
     """A call that the machine no longer wanted was still queued and has been removed."""
 
@@ -71,7 +74,7 @@ class Withdrawn:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoded:
     """The parity queries of a group are ready to be sent."""
 
@@ -79,7 +82,7 @@ class Encoded:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodeFailed:
     """The encoder raised; the group goes on without parity."""
 
@@ -88,7 +91,7 @@ class EncodeFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reconstructed:
     """The decoder has produced the outputs of these slots."""
 
@@ -97,7 +100,7 @@ class Reconstructed:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReconstructFailed:
     """The decoder raised on these slots; they wait for their own answers."""
 
@@ -107,7 +110,7 @@ class ReconstructFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimerFired:
     """A timer that the machine started has run out."""
 
@@ -115,7 +118,7 @@ class TimerFired:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Cancelled:
     """Nobody waits for this query any more. Legal at any time, also after its answer."""
 
@@ -123,7 +126,7 @@ class Cancelled:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Flush:
     """Close every open batch and group now (shutdown, drain)."""
 

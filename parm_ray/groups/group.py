@@ -21,7 +21,7 @@ from parm_ray.groups.actions import (
     Withdraw,
 )
 from parm_ray.groups.events import Timer, TimerKind
-from parm_ray.groups.transitions import CALLS, IN_FLIGHT, PHASES, CallState, CallStep, Phase, Step, advance
+from parm_ray.groups.transitions import CALLS, PHASES, CallState, CallStep, Phase, Step, advance
 
 
 class Recoverer(Protocol):
@@ -54,20 +54,21 @@ class Call:
 
     def step(self, step: CallStep) -> None:
         """Move on by the table. Raises IllegalEvent, changing nothing."""
-        self.state = advance(CALLS, self.state, step, str(self.id))
+        self.state = advance(CALLS, self.state, step, self.id)
 
     @property
     def in_flight(self) -> bool:
         """Whether an answer or a failure is still to come."""
-        return self.state in IN_FLIGHT
+        return self.state is CallState.OUTSTANDING or self.state is CallState.UNWANTED
 
 
 @dataclass(slots=True)
 class Slot:
     """One batch. `waiting` maps each unresolved query to its row in the batch.
 
-    copies: calls of the same batch to the same model; backup: one to the backup model. used: what answered
-    in the place of the deployed model, if something did. started: when the own call left its queue, None
+    copies: calls of the same batch to the same model; backup: one to the backup model. known: whether the
+    deployed model's outputs have arrived, from whichever call. used: what answered in its place, if
+    something did. started: when the own call left its queue, None
     if it has not, or nobody asked.
     """
 
@@ -78,18 +79,12 @@ class Slot:
     copies: list[Call] = field(default_factory=list)
     backup: Call | None = None
     decoding: Decoding = Decoding.IDLE
+    known: bool = False
     used: Outcome | None = None
     started: float | None = None
     hold_off_started: bool = False
     hedge_started: bool = False
     error: str = "no answer"
-
-    @property
-    def known(self) -> bool:
-        """Whether the deployed model's outputs have arrived, from whichever call."""
-        return self.call.state is CallState.ANSWERED or any(
-            copy.state is CallState.ANSWERED for copy in self.copies
-        )
 
     def same(self) -> Iterator[Call]:
         """The calls of this batch to the deployed model."""
@@ -99,7 +94,7 @@ class Slot:
     @property
     def in_flight(self) -> bool:
         """Whether the deployed model's outputs may still come."""
-        return any(call.in_flight for call in self.same())
+        return self.call.in_flight or (bool(self.copies) and any(copy.in_flight for copy in self.copies))
 
 
 @dataclass(slots=True)
@@ -119,10 +114,16 @@ class Group:
     slots: list[Slot] = field(default_factory=list)
     parities: dict[int, Call] = field(default_factory=dict)
     encoding: bool = False
+    unresolved: int = 0
+    open_calls: int = 0
+    newly_resolved: list[QueryId] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"group {self.id}"
 
     def step(self, step: Step) -> None:
         """Move to the next phase by the table. Raises IllegalEvent, changing nothing."""
-        self.phase = advance(PHASES, self.phase, step, f"group {self.id}")
+        self.phase = advance(PHASES, self.phase, step, self)
 
     # -- joining -----------------------------------------------------------------------------
 
@@ -131,12 +132,15 @@ class Group:
         self.step(Step.BATCH_JOINED)
         call = CallId(self.id, len(self.slots))
         self.slots.append(Slot(Call(call), queries, now, {q: i for i, q in enumerate(queries)}))
+        self.unresolved += len(queries)
+        self.open_calls += 1
         return Dispatch(call, queries)
 
     def resend(self, slot: Slot, now: float) -> Dispatch:
         """Send a batch again after its replica died; only what still waits matters, rows stay."""
         old = slot.call.id
         slot.call = Call(old._replace(attempt=old.attempt + 1))
+        self.open_calls += 1
         slot.dispatched, slot.started = now, None
         return Dispatch(slot.call.id, slot.queries)
 
@@ -145,13 +149,20 @@ class Group:
         slot = self.slots[index]
         call = CallId(self.id, index, CallKind.COPY, len(slot.copies))
         slot.copies.append(Call(call))
+        self.open_calls += 1
         return DispatchCopy(call)
 
     def back_up(self, index: int) -> DispatchCopy:
         """Send a slot's batch to the backup pool."""
         call = CallId(self.id, index, CallKind.BACKUP)
         self.slots[index].backup = Call(call)
+        self.open_calls += 1
         return DispatchCopy(call)
+
+    def end(self, call: Call, step: CallStep) -> None:
+        """One of the group's calls has ended. Raises IllegalEvent, changing nothing."""
+        call.step(step)
+        self.open_calls -= 1
 
     def call_off(self, calls: Iterable[Call]) -> list[Action]:
         """Say of those that are outstanding that nobody wants them any more."""
@@ -165,6 +176,7 @@ class Group:
     def send_parities(self, r: int) -> list[DispatchParity]:
         """Make the parity calls of rows 0..r-1."""
         self.parities = {row: Call(CallId(self.id, row, CallKind.PARITY)) for row in range(r)}
+        self.open_calls += r
         return [DispatchParity(call.id) for call in self.parities.values()]
 
     # -- looking -----------------------------------------------------------------------------
@@ -177,7 +189,7 @@ class Group:
     @property
     def resolved(self) -> bool:
         """Whether no query of the group waits."""
-        return not any(slot.waiting for slot in self.slots)
+        return not self.unresolved
 
     @property
     def present(self) -> frozenset[int]:
@@ -186,9 +198,10 @@ class Group:
 
     def answered(self, *, also: CallState | None = None) -> frozenset[int]:
         """Slots whose own outputs have arrived, or one of whose calls is in state `also`."""
-        wanted = (CallState.ANSWERED, also or CallState.ANSWERED)
         return frozenset(
-            i for i, slot in enumerate(self.slots) if any(call.state in wanted for call in slot.same())
+            i
+            for i, slot in enumerate(self.slots)
+            if slot.known or (also is not None and any(call.state is also for call in slot.same()))
         )
 
     def parity_rows(self, *, also: CallState | None = None) -> frozenset[int]:
@@ -239,6 +252,8 @@ class Group:
             slot.used = outcome
         for query in list(slot.waiting) if only is None else [only]:
             row = slot.waiting.pop(query)
+            self.unresolved -= 1
+            self.newly_resolved.append(query)
             actions.append(
                 Resolve(
                     query,

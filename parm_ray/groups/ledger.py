@@ -20,6 +20,8 @@ def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> 
     its deadline.
     """
     actions: list[Action] = []
+    if not group.unresolved:
+        return actions
     for index, slot in enumerate(group.slots):
         if slot.waiting and not _hope(group, index, slot, code, r):
             if has_default:
@@ -46,7 +48,9 @@ def _hope(group: Group, index: int, slot: Slot, code: Recoverer | None, r: int) 
 def settle(group: Group) -> list[Action]:
     """Return what is left to do for a group after an event; ends with Forget when nothing is."""
     actions: list[Action] = []
-    if group.phase in (Phase.ENCODING, Phase.RACING) and group.resolved:
+    if group.unresolved:
+        return actions
+    if group.phase in (Phase.ENCODING, Phase.RACING):
         group.step(Step.ALL_RESOLVED)
         actions.append(DropInputs(group.id))
         actions += group.call_off(group.calls())
@@ -59,6 +63,6 @@ def settle(group: Group) -> list[Action]:
 def _busy(group: Group) -> bool:
     return (
         group.encoding
-        or any(call.in_flight for call in group.calls())
+        or group.open_calls > 0
         or any(slot.decoding is Decoding.PENDING for slot in group.slots)
     )

@@ -7,10 +7,9 @@ and changes nothing, or returns the actions to carry out, in order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatchmethod
 from itertools import count
 
-from parm_ray.core import CallKind, GroupId, IllegalEvent, Outcome, QueryId
+from parm_ray.core import ByType, CallKind, GroupId, IllegalEvent, Outcome, QueryId
 from parm_ray.groups import events as ev
 from parm_ray.groups.actions import (
     Abandon,
@@ -21,7 +20,7 @@ from parm_ray.groups.actions import (
     Sealed,
     StartTimer,
 )
-from parm_ray.groups.assembler import Assembler, Batcher
+from parm_ray.groups.assembler import Assembler, Batcher, drop
 from parm_ray.groups.covering import Covering
 from parm_ray.groups.events import Event, Timer, TimerKind
 from parm_ray.groups.group import Decoding, Group, Recoverer
@@ -33,6 +32,8 @@ from parm_ray.redundancy import RedundancyPlan
 
 PROTECTED, BARE = 1, 0
 FIRST_OR_COPY = (CallKind.DATA, CallKind.COPY)
+
+_on = ByType()
 
 
 class GroupMachine:
@@ -86,15 +87,17 @@ class GroupMachine:
         found = self._register.groups.get(group)
         return found is not None and found.protect and bool(found.slots[slot].waiting)
 
-    @singledispatchmethod
     def handle(self, event: Event) -> list[Action]:
         """Return the actions that answer an event. Raises IllegalEvent and changes nothing."""
-        raise IllegalEvent(f"not an event: {event!r}")
+        method = _on.find(event)
+        if method is None:
+            raise IllegalEvent(f"not an event: {event!r}")
+        return method(self, event)
 
     # -- queries arrive ----------------------------------------------------------------------
 
-    @handle.register
-    def _(self, event: ev.Submit) -> list[Action]:
+    @_on(ev.Submit)
+    def _on_submit(self, event: ev.Submit) -> list[Action]:
         if event.query in self._register.places:
             raise IllegalEvent(f"query {event.query}: submitted twice")
         self._register.places[event.query] = None
@@ -131,8 +134,8 @@ class GroupMachine:
             actions.append(Encode(group.id, tuple(range(len(group.slots)))))
         return actions + self._after(group)
 
-    @handle.register
-    def _(self, event: ev.Flush) -> list[Action]:
+    @_on(ev.Flush)
+    def _on_flush(self, event: ev.Flush) -> list[Action]:
         actions: list[Action] = []
         for batcher in self._batchers.values():
             batch = batcher.take()
@@ -144,19 +147,19 @@ class GroupMachine:
 
     # -- pools answer ------------------------------------------------------------------------
 
-    @handle.register
-    def _(self, event: ev.Started) -> list[Action]:
+    @_on(ev.Started)
+    def _on_started(self, event: ev.Started) -> list[Action]:
         group, call = self._register.call(event.call)
         if not call.in_flight:
             raise IllegalEvent(f"{event.call}: started in state {call.state.value!r}")
         return self._covering.started(group, call, event.now) if call.id.kind in FIRST_OR_COPY else []
 
-    @handle.register
-    def _(self, event: ev.Answered) -> list[Action]:
+    @_on(ev.Answered)
+    def _on_answered(self, event: ev.Answered) -> list[Action]:
         group, call = self._register.call(event.call)
         index, kind = event.call.place, event.call.kind
         news = kind in FIRST_OR_COPY and not group.slots[index].known
-        call.step(CallStep.ANSWER)
+        group.end(call, CallStep.ANSWER)
         actions: list[Action] = []
         if kind is CallKind.DATA:
             self._covering.took(group, event.call, event.now)
@@ -164,15 +167,16 @@ class GroupMachine:
             used = group.slots[index].used
             if used is not None:
                 actions.append(Compare(group.id, index, used))
+            group.slots[index].known = True
             actions += group.resolve(index, Outcome.ORIGINAL if kind is CallKind.DATA else Outcome.COPY)
             actions += self._covering.answered(group, index)
         return actions + self._progress(group, event.now)
 
-    @handle.register
-    def _(self, event: ev.CallFailed) -> list[Action]:
+    @_on(ev.CallFailed)
+    def _on_call_failed(self, event: ev.CallFailed) -> list[Action]:
         group, call = self._register.call(event.call)
         wanted = call.state is CallState.OUTSTANDING
-        call.step(CallStep.FAILURE)
+        group.end(call, CallStep.FAILURE)
         actions: list[Action] = []
         if event.call.kind is CallKind.DATA:
             slot = group.slots[event.call.place]
@@ -182,31 +186,31 @@ class GroupMachine:
                 actions.append(group.resend(slot, event.now))
         return actions + self._progress(group, event.now)
 
-    @handle.register
-    def _(self, event: ev.Withdrawn) -> list[Action]:
+    @_on(ev.Withdrawn)
+    def _on_withdrawn(self, event: ev.Withdrawn) -> list[Action]:
         group, call = self._register.call(event.call)
-        call.step(CallStep.REMOVED)
+        group.end(call, CallStep.REMOVED)
         return self._after(group)
 
     # -- coding ------------------------------------------------------------------------------
 
-    @handle.register
-    def _(self, event: ev.Encoded) -> list[Action]:
+    @_on(ev.Encoded)
+    def _on_encoded(self, event: ev.Encoded) -> list[Action]:
         group = self._register.encoding(event.group)
         wanted = group.phase is Phase.ENCODING
         group.step(Step.PARITY_SENT)
         group.encoding = False
         return [*(group.send_parities(self.plan.r) if wanted else []), *self._after(group)]
 
-    @handle.register
-    def _(self, event: ev.EncodeFailed) -> list[Action]:
+    @_on(ev.EncodeFailed)
+    def _on_encode_failed(self, event: ev.EncodeFailed) -> list[Action]:
         group = self._register.encoding(event.group)
         group.step(Step.ENCODE_FAILED)
         group.encoding = False
         return self._after(group)
 
-    @handle.register
-    def _(self, event: ev.Reconstructed) -> list[Action]:
+    @_on(ev.Reconstructed)
+    def _on_reconstructed(self, event: ev.Reconstructed) -> list[Action]:
         group = self._register.decoding(event.group, event.slots)
         actions: list[Action] = []
         for index in event.slots:
@@ -216,8 +220,8 @@ class GroupMachine:
             actions += group.resolve(index, Outcome.RECONSTRUCTED, lateness_s=lateness)
         return actions + self._progress(group, event.now)
 
-    @handle.register
-    def _(self, event: ev.ReconstructFailed) -> list[Action]:
+    @_on(ev.ReconstructFailed)
+    def _on_reconstruct_failed(self, event: ev.ReconstructFailed) -> list[Action]:
         group = self._register.decoding(event.group, event.slots)
         for index in event.slots:
             group.slots[index].decoding = Decoding.BROKEN
@@ -232,18 +236,17 @@ class GroupMachine:
 
     def _after(self, group: Group) -> list[Action]:
         """Give up what is hopeless, settle, and let go of the group when nothing is left of it."""
-        actions = give_up(group, self._code, self.plan.r, self.plan.has_default) + settle(group)
+        actions = give_up(group, self._code, self.plan.r, self.plan.has_default)
+        actions += settle(group)
         self._register.prune(group)
         if group.phase is Phase.FORGOTTEN:
-            actions += stop_hold_offs(group)
-            for index in range(len(group.slots)):
-                actions += self._covering.cleared(group, index)
+            actions += stop_hold_offs(group) + self._covering.stop_hedges(group)
         return actions
 
     # -- time passes, clients leave ------------------------------------------------------------
 
-    @handle.register
-    def _(self, event: ev.TimerFired) -> list[Action]:
+    @_on(ev.TimerFired)
+    def _on_timer_fired(self, event: ev.TimerFired) -> list[Action]:
         kind, subject, _ = event.timer
         if kind is TimerKind.DEADLINE:
             return self._leave(QueryId(subject), "deadline exceeded", event.now, timed_out=True)
@@ -261,8 +264,8 @@ class GroupMachine:
         due = group.slots[event.timer.slot].dispatched + self.plan.hold_off_s
         return self._progress(group, max(event.now, due))
 
-    @handle.register
-    def _(self, event: ev.Cancelled) -> list[Action]:
+    @_on(ev.Cancelled)
+    def _on_cancelled(self, event: ev.Cancelled) -> list[Action]:
         return self._leave(event.query, "cancelled", event.now, timed_out=False)
 
     def _leave(self, query: QueryId, why: str, now: float, *, timed_out: bool) -> list[Action]:
@@ -293,8 +296,5 @@ class GroupMachine:
 
     def _abandon(self, query: QueryId) -> list[Action]:
         del self._register.places[query]
-        actions: list[Action] = [Abandon(query), CancelTimer(Timer(TimerKind.DEADLINE, query))]
-        for batcher in self._batchers.values():
-            if batcher.drop(query) and not batcher.pending:
-                actions.append(CancelTimer(batcher.timer))
-        return actions
+        stopped = [Timer(TimerKind.DEADLINE, query), *drop(query, self._batchers.values())]
+        return [Abandon(query), *map(CancelTimer, stopped)]

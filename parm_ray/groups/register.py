@@ -45,9 +45,8 @@ class Register:
 
     def prune(self, group: Group) -> None:
         """Forget the group's resolved queries, and the group itself when it is done."""
-        for slot in group.slots:
-            for query in slot.queries:
-                if query not in slot.waiting:
-                    self.places.pop(query, None)
+        for query in group.newly_resolved:
+            self.places.pop(query, None)
+        group.newly_resolved.clear()
         if group.phase is Phase.FORGOTTEN:
             del self.groups[group.id]

@@ -81,7 +81,7 @@ S = TypeVar("S", bound=Enum)
 T = TypeVar("T", bound=Enum)
 
 
-def advance(table: Mapping[tuple[S, T], S], state: S, step: T, subject: str) -> S:
+def advance(table: Mapping[tuple[S, T], S], state: S, step: T, subject: object) -> S:
     """Return the next state. Raises IllegalEvent, naming `subject`, state and step, if there is none."""
     try:
         return table[state, step]

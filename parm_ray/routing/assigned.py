@@ -8,15 +8,13 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Generic, TypeVar
 
+from parm_ray.core import DISCIPLINES
 from parm_ray.routing.pool import CallQueue, Placement, SingleQueue, UsedNodes, nowhere
 from parm_ray.routing.replicas import Replicas
 
 C = TypeVar("C", bound=Hashable)
-
-Discipline = Literal["single", "round_robin", "random", "power_of_two"]
-DISCIPLINES: tuple[str, ...] = get_args(Discipline)
 
 
 class AssignedQueue(Generic[C]):

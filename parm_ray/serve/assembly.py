@@ -13,12 +13,12 @@ from parm_ray.codes import Code
 from parm_ray.config import PoolSettings, Settings
 from parm_ray.core import Clock, Observer
 from parm_ray.groups import GroupMachine
+from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
 from parm_ray.routing import make_queue
 from parm_ray.serve.board import board_of
 from parm_ray.serve.driver import Driver
-from parm_ray.serve.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
 from parm_ray.serve.recorder import QueryRecorder

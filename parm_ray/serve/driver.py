@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from functools import singledispatchmethod
 from itertools import count
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parm_ray.codes import Code
 from parm_ray.core import (
+    ByType,
     CallId,
     CallKind,
     Clock,
@@ -30,8 +30,8 @@ from parm_ray.core import (
 from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
+from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
 from parm_ray.serve.coding import Coding
-from parm_ray.serve.lanes import DEPLOYED, Lane, lane_of
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
 from parm_ray.serve.pool import Ended, Pool
@@ -40,6 +40,9 @@ from parm_ray.serve.recorder import QueryRecorder
 from parm_ray.serve.trace import GroupTrace
 
 Array = NDArray[np.generic]
+
+
+_do = ByType()
 
 
 class Waiting:
@@ -158,7 +161,9 @@ class Driver:
                 self._note(event)
                 for action in self.machine.handle(event):
                     self._note(action)
-                    self._do(action)
+                    carry_out = _do.find(action)
+                    assert carry_out is not None, f"no driver for {action!r}"
+                    carry_out(self, action)
         finally:
             self._feeding = False
 
@@ -181,12 +186,8 @@ class Driver:
             self.payloads.answer(call, ended.outputs)
             self.feed(ev.Answered(call, now))
 
-    @singledispatchmethod
-    def _do(self, action: act.Action) -> None:
-        raise TypeError(f"no driver for {action!r}")
-
-    @_do.register
-    def _(self, action: act.Dispatch) -> None:
+    @_do(act.Dispatch)
+    def _dispatch(self, action: act.Dispatch) -> None:
         queries: list[Array] | None = None
         if action.call.attempt == 0:
             queries = []
@@ -199,25 +200,25 @@ class Driver:
                 self._recorder.dispatched(action.call, queries)
         self.pools[DEPLOYED].push(action.call, self.payloads.batch(action.call, queries))
 
-    @_do.register
-    def _(self, action: act.DispatchCopy) -> None:
+    @_do(act.DispatchCopy)
+    def _dispatch_copy(self, action: act.DispatchCopy) -> None:
         self.pools[lane_of(action.call)].push(action.call, self.payloads.batch(action.call, None))
 
-    @_do.register
-    def _(self, action: act.DispatchParity) -> None:
+    @_do(act.DispatchParity)
+    def _dispatch_parity(self, action: act.DispatchParity) -> None:
         parity = self.payloads.groups[action.call.group].parity_inputs[action.call.place]
         self.pools[action.call.place].push(action.call, parity)
 
-    @_do.register
-    def _(self, action: act.Encode) -> None:
+    @_do(act.Encode)
+    def _encode(self, action: act.Encode) -> None:
         self._coding.encode(action.group)
 
-    @_do.register
-    def _(self, action: act.Reconstruct) -> None:
+    @_do(act.Reconstruct)
+    def _reconstruct(self, action: act.Reconstruct) -> None:
         self._coding.reconstruct(action.group, action.slots)
 
-    @_do.register
-    def _(self, action: act.Resolve) -> None:
+    @_do(act.Resolve)
+    def _resolve(self, action: act.Resolve) -> None:
         waiting = self._waiting.pop(action.query)
         now = self._clock()
         if self.losses is not None:
@@ -254,43 +255,43 @@ class Driver:
         arrays = self.payloads.groups[action.group]
         return arrays.answers(action.outcome)[action.slot][action.row]
 
-    @_do.register
-    def _(self, action: act.Abandon) -> None:
+    @_do(act.Abandon)
+    def _abandon(self, action: act.Abandon) -> None:
         del self._waiting[action.query]
 
-    @_do.register
-    def _(self, action: act.Compare) -> None:
+    @_do(act.Compare)
+    def _compare(self, action: act.Compare) -> None:
         self._observer.compared(*self.payloads.agreement(action.group, action.slot, action.used))
 
-    @_do.register
-    def _(self, action: act.Withdraw) -> None:
+    @_do(act.Withdraw)
+    def _withdraw(self, action: act.Withdraw) -> None:
         pool = self.pools[lane_of(action.call)]
         if pool.withdraw(action.call):
             self.feed(ev.Withdrawn(action.call, self._clock()))
 
-    @_do.register
-    def _(self, action: act.Sealed) -> None:
+    @_do(act.Sealed)
+    def _sealed(self, action: act.Sealed) -> None:
         self._observer.group_sealed(action.filled, action.wait_s, action.early)
 
-    @_do.register
-    def _(self, action: act.DropInputs) -> None:
+    @_do(act.DropInputs)
+    def _drop_inputs(self, action: act.DropInputs) -> None:
         self.payloads.groups[action.group].drop_inputs()
 
-    @_do.register
-    def _(self, action: act.Forget) -> None:
+    @_do(act.Forget)
+    def _forget(self, action: act.Forget) -> None:
         self.payloads.forget(action.group)
         if self._recorder is not None:
             self._recorder.forgotten(action.group)
 
-    @_do.register
-    def _(self, action: act.StartTimer) -> None:
+    @_do(act.StartTimer)
+    def _start_timer(self, action: act.StartTimer) -> None:
         loop = asyncio.get_running_loop()
         self._timers[action.timer] = loop.call_later(
             max(0.0, action.at - self._clock()), self._fire, action.timer
         )
 
-    @_do.register
-    def _(self, action: act.CancelTimer) -> None:
+    @_do(act.CancelTimer)
+    def _cancel_timer(self, action: act.CancelTimer) -> None:
         if (handle := self._timers.pop(action.timer, None)) is not None:
             handle.cancel()
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.core import CallId, Clock, monotonic
+from parm_ray.groups.lanes import Lane, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, nowhere
-from parm_ray.serve.lanes import Lane, lane_of
 from parm_ray.serve.transport import ReplicaGone, Transport
 
 Array = NDArray[np.generic]

@@ -7,8 +7,8 @@ import os
 from typing import Any
 
 from parm_ray.core import Clock
+from parm_ray.groups.lanes import lane_name
 from parm_ray.serve.driver import Driver
-from parm_ray.serve.lanes import lane_name
 from parm_ray.serve.metrics import ServeObserver
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,188 @@
+"""One simulated run: a plan, pools, planned arrivals in; what became of every query out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parm_ray.core import Outcome
+from parm_ray.groups import GroupMachine
+from parm_ray.groups.group import Recoverer
+from parm_ray.groups.lanes import DEPLOYED, Lane
+from parm_ray.redundancy import RedundancyPlan
+from parm_ray.sim.driver import OUTCOMES, SimDriver
+from parm_ray.sim.pool import PoolSpec, SimPool
+from parm_ray.sim.timers import Agenda
+
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A server that dies at `at` seconds with what it runs; `back` = when it is there again, None = never."""
+
+    server: str
+    at: float
+    back: float | None = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What is neither queueing nor service; seconds.
+
+    encode_s, decode_s: of one group. cancel_s: for how long a server stays busy after a running call was
+    called off; None = calls cannot be stopped once they run (a forward pass cannot). overhead_s: added to
+    every latency: what the way to the replica and back costs.
+    """
+
+    encode_s: float = 0.0
+    decode_s: float = 0.0
+    cancel_s: float | None = None
+    overhead_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What became of every query; arrays `[n]`, in the order of arrival.
+
+    planned, latency: seconds; latency is inf for a failed query. outcome: an index into
+    `sim.driver.OUTCOMES`. busy_s, calls: by lane, over all servers. span_s: from the first arrival to the
+    end of the last call. servers: by the pool's first lane.
+    """
+
+    planned: Times
+    latency: Times
+    outcome: NDArray[np.int8]
+    group: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    lateness: Times
+    busy_s: dict[Lane, float]
+    calls: dict[Lane, int]
+    servers: dict[Lane, int]
+    busy_by_server: dict[str, float] = field(default_factory=dict)
+    span_s: float = 0.0
+
+    def share(self, outcome: Outcome, skip: int = 0) -> float:
+        """Share of the queries after the first `skip` that ended so."""
+        return float((self.outcome[skip:] == OUTCOMES.index(outcome)).mean())
+
+    def utilisation(self, lane: Lane = DEPLOYED) -> float:
+        """Busy share of the servers of the pool whose first lane is `lane`, all its lanes together."""
+        return self._busy_of_pool[lane] / (self.servers[lane] * self.span_s)
+
+    @property
+    def _busy_of_pool(self) -> dict[Lane, float]:
+        first = sorted(self.servers)
+        busy = dict.fromkeys(first, 0.0)
+        for lane, seconds in self.busy_s.items():
+            busy[lane if lane in busy else DEPLOYED] += seconds
+        return busy
+
+    @property
+    def extra_work(self) -> float:
+        """Busy seconds beyond one call a query on the deployed model, as a share of those."""
+        originals = self.busy_s[DEPLOYED] * len(self.planned) / max(1, self.calls[DEPLOYED])
+        return sum(self.busy_s.values()) / originals - 1 if originals else 0.0
+
+
+def simulate(
+    plan: RedundancyPlan,
+    pools: Sequence[PoolSpec],
+    planned: Times,
+    *,
+    code: Recoverer | None = None,
+    costs: Costs | None = None,
+    outages: Sequence[Outage] = (),
+    batch_size: int = 1,
+    batch_wait_s: float = 0.0,
+    max_queued_parity: int = 64,
+    seed: int = 0,
+) -> Simulated:
+    """Run the group machine and the pools in virtual time until everything has ended.
+
+    plan, code: as for `GroupMachine`. pools: each lane of the plan in exactly one of them. planned:
+    arrival times, seconds, ascending. seed: of the queues that draw. Raises ValueError for lanes that do
+    not fit the plan, or times that are not ascending.
+    """
+    if len(planned) and (np.diff(planned).min(initial=0.0) < 0 or planned[0] < 0):
+        raise ValueError("planned: expected ascending times >= 0 seconds")
+    _check_lanes(plan, pools)
+    costs = costs or Costs()
+    agenda = Agenda()
+    machine = GroupMachine(
+        plan,
+        code,
+        batch_size=batch_size,
+        batch_wait_s=batch_wait_s,
+        grant=lambda: driver.grant(max_queued_parity),
+    )
+    driver = SimDriver(machine, agenda, planned, encode_s=costs.encode_s, decode_s=costs.decode_s)
+    made: list[SimPool] = []
+    for number, spec in enumerate(pools):
+        pool = SimPool(
+            spec,
+            agenda,
+            random.Random(f"{seed}/{number}"),
+            on_end=driver.ended,
+            on_start=driver.started if machine.wants_starts and DEPLOYED in spec.lanes else None,
+            cancel_s=costs.cancel_s,
+            other_nodes=lambda group, me=number: _elsewhere(made, me, group),  # type: ignore[misc]
+        )
+        made.append(pool)
+        driver.pools.update(dict.fromkeys(spec.lanes, pool))
+    for outage in outages:
+        _plan_outage(agenda, made, outage)
+    driver.run()
+    return _simulated(driver, made, costs.overhead_s)
+
+
+def _check_lanes(plan: RedundancyPlan, pools: Sequence[PoolSpec]) -> None:
+    wanted = {DEPLOYED, *range(plan.r), *([-2] if plan.backup else [])}
+    got = [lane for pool in pools for lane in pool.lanes]
+    if set(got) != wanted or len(set(got)) < len(got):
+        raise ValueError(f"pools: expected lanes {sorted(wanted)}, each once, got {sorted(got)}")
+
+
+def _elsewhere(pools: Sequence[SimPool], me: int, group: Hashable) -> set[str]:
+    if len(pools) == 1:
+        return set()
+    return {node for n, pool in enumerate(pools) if n != me for node in pool.queue.nodes_of(group)}
+
+
+def _plan_outage(agenda: Agenda, pools: Sequence[SimPool], outage: Outage) -> None:
+    found = [pool for pool in pools if outage.server in pool.spec.servers]
+    if not found:
+        raise ValueError(f"outages: no server {outage.server!r}")
+    (pool,) = found
+    index = list(pool.spec.servers).index(outage.server)
+    node = (pool.spec.nodes or pool.spec.servers)[index]
+    agenda.plan(outage.at, pool.fail, outage.server)
+    if outage.back is not None:
+        agenda.plan(outage.back, lambda server: pool.revive(server, node), outage.server)
+
+
+def _simulated(driver: SimDriver, pools: Sequence[SimPool], overhead_s: float) -> Simulated:
+    failed = driver.outcome == OUTCOMES.index(Outcome.FAILED)
+    latency = np.where(failed, np.inf, driver.resolved - driver.planned + overhead_s)
+    busy: dict[Lane, float] = {}
+    calls: dict[Lane, int] = {}
+    for pool in pools:
+        for lane in pool.spec.lanes:
+            busy[lane], calls[lane] = pool.busy_s[lane], pool.calls[lane]
+    return Simulated(
+        planned=driver.planned,
+        latency=latency,
+        outcome=driver.outcome,
+        group=driver.group,
+        slot=driver.slot,
+        lateness=driver.lateness,
+        busy_s=busy,
+        calls=calls,
+        servers={pool.spec.lanes[0]: len(pool.spec.servers) for pool in pools},
+        busy_by_server={name: s for pool in pools for name, s in pool.busy_by_server.items()},
+        span_s=driver.last_end - float(driver.planned[0]) if len(driver.planned) else 0.0,
+    )
