@@ -139,7 +139,7 @@ def build_plain(args: dict[str, Any]) -> Application:
         num_replicas=pool.replicas,
         max_ongoing_requests=args["slots"],
         ray_actor_options={"num_cpus": pool.num_cpus},
-    )(DeployedModel).bind(pool)
+    )(DeployedModel).bind(pool, "deployed")
     ingress = PlainOffered if args["inside"] else PlainIngress
     return serve.deployment(max_ongoing_requests=1000, ray_actor_options={"num_cpus": 0.1})(ingress).bind(
         load_manifest(pool.artifact), model

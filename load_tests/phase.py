@@ -47,13 +47,17 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class Phase:
-    """What one phase gave. cpu_busy: share of all this machine's cores that worked meanwhile, 0..1."""
+    """What one phase gave. cpu_busy: share of all this machine's cores that worked meanwhile, 0..1.
+
+    unsent: planned queries that a watch kept from being sent; `records` has none of them.
+    """
 
     records: list[ClientRecord]
     before: dict[str, Any]
     after: dict[str, Any]
     cpu_busy: float
     faults: list[FaultEvent]
+    unsent: int = 0
 
     def utilisation(self, pool: str = "deployed") -> float:
         """Busy share of a pool's slots during the phase, 0..1; nan if unknown."""
@@ -70,10 +74,12 @@ async def run_phase(
     faults: Sequence[Fault] = (),
     owns: Callable[[int], bool] = lambda pid: False,
     on_done: OnDone | None = None,
+    watch: client.Watch | None = None,
 ) -> Phase:
     """Send query i (image i) at planned[i] seconds and inject the faults on the same time axis.
 
-    Raises SendFailed if no warm-up query is answered, NotOurs for a fault aimed at a foreign process.
+    `watch` may end the sending early; faults planned for later still happen. Raises SendFailed if no
+    warm-up query is answered, NotOurs for a fault aimed at a foreign process.
     """
     times = np.asarray(planned, dtype=np.float64).tolist()
     template = oip.RequestTemplate(model.input.name, model.input.shape, model.input.dtype, model.output.name)
@@ -89,11 +95,11 @@ async def run_phase(
         start = monotonic() + LEAD_S
         injecting = asyncio.create_task(inject(faults, start=start, owns=owns))
         try:
-            shots = await client.open_loop(times, target, start=start, on_done=on_done)
+            shots = await client.open_loop(times, target, start=start, on_done=on_done, watch=watch)
             cpu_busy = psutil.cpu_percent() / 100
             done = await injecting
         finally:
             injecting.cancel()
         after = await asyncio.to_thread(model.stats)
-    records = client.to_records(shots, model.output.name, list(queries.labels[: len(times)]))
-    return Phase(records, before, after, cpu_busy, done)
+    records = client.to_records(shots, model.output.name, list(queries.labels[: len(shots)]))
+    return Phase(records, before, after, cpu_busy, done, len(times) - len(records))
