@@ -14,7 +14,7 @@ from rich.table import Table
 from parm_ray.codes import list_codes
 from parm_ray.config import Settings
 from parm_ray.config.loading import load_settings
-from parm_ray.core import ParmError
+from parm_ray.core import ConfigError, ParmError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
@@ -74,6 +74,32 @@ def _summary(settings: Settings) -> dict[str, Any]:
         "deployed": settings.model.replicas,
         "parity": sum(pool.replicas for pool in settings.parity),
     }
+
+
+@app.command()
+def simulate(
+    file: Annotated[Path, typer.Argument(help="A scenario's YAML file")],
+    queries: Annotated[int | None, typer.Option(min=10, help="per repetition, not the scenario's")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="to use on this machine")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario in the simulator: what each plan would do to the tail, in virtual time."""
+    from parm_ray.config.scenario import load_scenario
+    from parm_ray.scenarios import study
+
+    try:
+        scenario = load_scenario(file)
+        if queries is not None and queries <= scenario.warm_up:
+            raise ConfigError(f"queries: expected more than warm_up ({scenario.warm_up}), got {queries}")
+    except ParmError as error:
+        _fail(error)
+    rows = list(study(scenario, processes=processes, queries=queries))
+    names = ("plan", "pool", "k", "load", "utilization", "p50_ms", "p99_ms", "p999_ms", "reconstructed")
+    table = Table(*names, "extra_work", "errors", title=scenario.title or scenario.name)
+    for row in rows:
+        cells = ("" if row[c] is None else str(row[c]) for c in (*names, "extra_work", "errors"))
+        table.add_row(*cells)
+    _print(rows, as_json, table)
 
 
 @app.command()

@@ -5,12 +5,14 @@ Durations carry their unit in the name. Unknown keys are refused with their path
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from parm_ray.core import Discipline
 from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
+from parm_ray.workload import ServiceTime, from_mapping
 
 PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
 Millis = Annotated[float, Field(ge=0, le=3_600_000)]
@@ -25,7 +27,10 @@ class EmulateSettings(_Strict):
     """Emulated accelerator: each call takes at least this long, and some calls are slow.
 
     After the real forward pass the replica's worker thread sleeps until `service_ms` x factor have
-    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1.
+    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1. Which
+    calls are slow is a script: it depends on `seed`, the pool, the replica's rank and the call's number
+    there, so that a simulation can be given the same one. service: a distribution in place of service_ms,
+    {kind, ...} with seconds, as `workload.from_mapping` takes it.
 
     lose (deployed pool only): of every coding group, the own answer of one slot is lost, the slots
     taking turns: the model computes it, and the ingress keeps it back until the slot has been
@@ -33,10 +38,27 @@ class EmulateSettings(_Strict):
     """
 
     service_ms: Millis = 0.0
+    service: dict[str, Any] | None = None
     slow_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     slow_factor: Annotated[float, Field(ge=1)] = 10.0
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
     lose: Literal["none", "one_per_group"] = "none"
+
+    @model_validator(mode="after")
+    def _one_service_time(self) -> EmulateSettings:
+        if self.service is not None:
+            if self.service_ms:
+                raise ValueError("service: not together with service_ms")
+            from_mapping(self.service, np.random.default_rng(0))
+        return self
+
+    def service_time(self, rng: np.random.Generator) -> ServiceTime | None:
+        """Return how long calls take, slow ones left out; None = as long as the model does."""
+        if self.service is not None:
+            return from_mapping(self.service, rng)
+        if not self.service_ms:
+            return None
+        return from_mapping({"kind": "deterministic", "service_s": self.service_ms / 1e3}, rng)
 
 
 class PoolSettings(_Strict):

@@ -82,8 +82,8 @@ class SingleQueue(Generic[C]):
     that runs none; then to the least loaded, then to the longest unused. Rules that cannot be kept are
     dropped in that order: a free replica is never left idle while an ordinary call waits.
 
-    reserve: slots that low-priority work must leave idle; see `RedundancyPlan.idle_reserve`. A share
-    0..1 of all slots, rounded up.
+    reserve: the share 0..1 of all slots that starting low-priority work must leave idle, see
+    `RedundancyPlan.idle_reserve`.
     """
 
     def __init__(self, slots: int = 1, reserve: float = 0.0) -> None:
@@ -113,7 +113,7 @@ class SingleQueue(Generic[C]):
         waiting = self._waiting
         if not waiting:
             waiting = self._low
-            if not waiting or self._replicas.idle <= self._reserve * len(self._replicas) * self.slots:
+            if not waiting or self._replicas.idle - 1 < self._reserve * len(self._replicas) * self.slots:
                 return None
         call, group = next(iter(waiting.items()))
         replica = self._replicas.pick(group, used_nodes(group))

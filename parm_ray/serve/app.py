@@ -49,13 +49,13 @@ def pools(
     manifest = check_artifacts(settings)
     backup = None
     if settings.backup is not None:
-        backup = _pool(BackupModel, BACKUP, settings.backup, settings)
+        backup = _pool(BackupModel, BACKUP, "backup", settings.backup, settings)
     if settings.plan.pool == "shared":
-        shared = _pool(SharedModel, DEPLOYED, settings.model, settings, settings.parity)
+        shared = _pool(SharedModel, DEPLOYED, "deployed", settings.model, settings, settings.parity)
         return manifest, shared, [], backup
-    deployed = _pool(DeployedModel, DEPLOYED, settings.model, settings)
+    deployed = _pool(DeployedModel, DEPLOYED, "deployed", settings.model, settings)
     parities = [
-        _pool(ParityModel, PARITY if row == 0 else f"{PARITY}{row + 1}", pool, settings)
+        _pool(ParityModel, PARITY if row == 0 else f"{PARITY}{row + 1}", f"parity{row}", pool, settings)
         for row, pool in enumerate(settings.parity)
     ]
     return manifest, deployed, parities, backup
@@ -72,8 +72,13 @@ def check_artifacts(settings: Settings) -> Manifest:
     return manifest
 
 
-def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings, *more: object) -> Application:
-    """One deployment of model replicas, reached through the placing router; more: what they also take."""
+def _pool(
+    replica: type, name: str, short: str, pool: PoolSettings, settings: Settings, *more: object
+) -> Application:
+    """One deployment of model replicas, reached through the placing router.
+
+    short: the pool's name in statistics and scripts. more: what its replicas also take.
+    """
     deployment = serve.deployment(
         name=name,
         num_replicas=pool.replicas,
@@ -91,7 +96,7 @@ def _pool(replica: type, name: str, pool: PoolSettings, settings: Settings, *mor
             "resources": dict(pool.resources),
         },
     )(replica)
-    return deployment.bind(pool, *more)
+    return deployment.bind(pool, short, *more)
 
 
 def check_default(settings: Settings, manifest: Manifest) -> None:

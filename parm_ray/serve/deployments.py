@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from ray import serve
 
-from parm_ray.config import ParityPoolSettings, PoolSettings
+from parm_ray.config import EmulateSettings, ParityPoolSettings, PoolSettings
 from parm_ray.models.loading import load_predictor
 from parm_ray.models.predictor import Predictor
-from parm_ray.serve.emulate import emulated
+from parm_ray.serve.emulate import Emulation
 
 
 class ModelReplica:
@@ -22,12 +22,17 @@ class ModelReplica:
     Forward passes run on a thread of their own, so health checks are answered while a batch runs.
     """
 
-    def __init__(self, settings: PoolSettings) -> None:
+    def __init__(self, settings: PoolSettings, pool: str) -> None:
         # One thread: a replica is one accelerator. A second call waits here, not on the event loop.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="forward")
-        name = serve.get_replica_context().replica_id.unique_id
-        loaded = self._worker.submit(load_predictor, settings.artifact, settings.device, settings.threads)
-        self._predictor = emulated(loaded.result()[1], settings.emulate, name)
+        rank = serve.get_replica_context().rank
+        self._emulation = Emulation(f"{pool}/{rank.rank if rank is not None else 0}")
+        self._predictor = self._load(settings.artifact, settings, settings.emulate)
+
+    def _load(self, artifact: str, settings: PoolSettings, emulate: EmulateSettings) -> Predictor:
+        """Load a model on the worker thread, where torch keeps what it keeps per thread."""
+        loaded = self._worker.submit(load_predictor, artifact, settings.device, settings.threads)
+        return self._emulation.of(loaded.result()[1], emulate)
 
     async def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
         """Map `[b, *input]` to `[b, *output]` (parity with slot heads: `[b, k, *output]`)."""
@@ -59,19 +64,9 @@ class SharedModel(ModelReplica):
     One worker thread runs them all: which of them runs when is decided by the ingress's queue.
     """
 
-    def __init__(self, settings: PoolSettings, parities: tuple[ParityPoolSettings, ...]) -> None:
-        super().__init__(settings)
-        name = serve.get_replica_context().replica_id.unique_id
-        self._parities = [
-            emulated(
-                self._worker.submit(
-                    load_predictor, parity.artifact, settings.device, settings.threads
-                ).result()[1],
-                parity.emulate,
-                f"{name}/parity{row}",
-            )
-            for row, parity in enumerate(parities)
-        ]
+    def __init__(self, settings: PoolSettings, pool: str, parities: tuple[ParityPoolSettings, ...]) -> None:
+        super().__init__(settings, pool)
+        self._parities = [self._load(parity.artifact, settings, parity.emulate) for parity in parities]
 
     async def predict_parity(self, batch: NDArray[np.generic], row: int) -> NDArray[np.generic]:
         """Map parity queries of a row to the outputs of its parity model."""

@@ -7,36 +7,56 @@ from __future__ import annotations
 
 import time
 import zlib
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.config import EmulateSettings
 from parm_ray.models.predictor import Predictor
-from parm_ray.workload import SlowCalls
+from parm_ray.workload import IndependentCalls, ServiceTime
+
+
+class Emulation:
+    """One replica's call numbers. Models that share a replica share them, as they share its accelerator.
+
+    server: the pool's name and the replica's rank, "deployed/0"; with the settings' seed, all that its
+    slow calls depend on.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._calls = count()
+
+    def of(self, predictor: Predictor, settings: EmulateSettings) -> Predictor:
+        """Return the predictor as the settings stretch it: itself when nothing is emulated."""
+        rng = np.random.default_rng([settings.seed, zlib.crc32(self._server.encode())])
+        service = settings.service_time(rng)
+        if service is None:
+            return predictor
+        script = IndependentCalls(settings.seed, settings.slow_share, settings.slow_factor)
+        return EmulatedAccelerator(predictor, service, script, self)
+
+    def factor(self, script: IndependentCalls) -> float:
+        """Return what the next call's time is multiplied by."""
+        return script.factor(self._server, next(self._calls))
 
 
 class EmulatedAccelerator:
     """Wraps a predictor so that each call takes at least a drawn service time."""
 
-    def __init__(self, predictor: Predictor, settings: EmulateSettings, replica: str) -> None:
+    def __init__(
+        self, predictor: Predictor, service: ServiceTime, script: IndependentCalls, emulation: Emulation
+    ) -> None:
         self._predictor = predictor
-        # Each replica draws its own sequence, the same one whenever it has the same name.
-        seed = [settings.seed, zlib.crc32(replica.encode())]
-        self._service = SlowCalls(
-            settings.service_ms / 1e3, settings.slow_share, settings.slow_factor, np.random.default_rng(seed)
-        )
+        self._service, self._script, self._emulation = service, script, emulation
 
     def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
         """Map `[b, *input]` to `[b, *output]`, blocking the worker thread for the service time."""
         began = time.monotonic()
         outputs = self._predictor.predict(batch)
-        left = self._service.draw() - (time.monotonic() - began)
+        takes = self._service.draw() * self._emulation.factor(self._script)
+        left = takes - (time.monotonic() - began)
         if left > 0:
             time.sleep(left)
         return outputs
-
-
-def emulated(predictor: Predictor, settings: EmulateSettings, replica: str) -> Predictor:
-    """Return the predictor itself when nothing is emulated."""
-    return EmulatedAccelerator(predictor, settings, replica) if settings.service_ms > 0 else predictor

@@ -54,7 +54,9 @@ class Pool:
         self.queue = queue
         self.calls = 0
         self.service_s = 0.05
+        self.by_replica: dict[str, tuple[int, float]] = {}
         self._busy_s: defaultdict[Lane, float] = defaultdict(float)
+        self.nodes: dict[str, str] = {}
         self._since: dict[CallId, float] = {}
         self._payloads: dict[CallId, Array] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,6 +83,9 @@ class Pool:
     def set_replicas(self, nodes: Mapping[str, str]) -> None:
         """Take over the list of replicas (id -> node) and start what can start."""
         self.queue.set_replicas(nodes)
+        # What a long life of dead replicas did is nobody's interest: the page shows those that exist.
+        self.by_replica = {name: self.by_replica.get(name, (0, 0.0)) for name in nodes}
+        self.nodes = dict(nodes)
         self.pump()
 
     def pump(self) -> None:
@@ -108,6 +113,9 @@ class Pool:
             ended = Ended(call, error=f"{type(error).__name__}: {error}")
         spent = self._clock() - self._since.pop(call)
         self._busy_s[lane] += spent
+        calls, busy = self.by_replica.get(replica, (0, 0.0))
+        if replica in self.by_replica:
+            self.by_replica[replica] = calls + 1, busy + spent
         self.calls += 1
         if ended.outputs is not None:
             self.service_s += 0.05 * (spent - self.service_s)

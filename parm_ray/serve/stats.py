@@ -56,6 +56,10 @@ class IngressStats:
                     "busy_s": pool.busy_s,
                     "busy_s_by_lane": {lane_name(n): s for n, s in pool.busy_by_lane().items()},
                     "calls": pool.calls,
+                    "by_replica": {
+                        name: {"node": pool.nodes[name], "calls": calls, "busy_s": busy}
+                        for name, (calls, busy) in pool.by_replica.items()
+                    },
                     "service_s": pool.service_s,
                 }
                 for pool in driver.distinct_pools()
