@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -99,6 +99,33 @@ def simulate(
     for row in rows:
         cells = ("" if row[c] is None else str(row[c]) for c in (*names, "extra_work", "errors"))
         table.add_row(*cells)
+    _print(rows, as_json, table)
+
+
+@app.command()
+def paper(
+    queries: Annotated[int, typer.Option(min=1000, help="per rate and seed")] = 100_000,
+    seeds: Annotated[int, typer.Option(min=1, help="simulations of each")] = 3,
+    processes: Annotated[int, typer.Option(min=1, help="to use on this machine")] = 2,
+    only: Annotated[Literal["figure", "around", "all"], typer.Option(help="which settings")] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Predict the ParM paper's latencies, calibrated on its Equal-Resources figures alone."""
+    from parm_ray.scenarios import paper as model
+    from parm_ray.scenarios.paper_figures import around, figure_10a, predictions
+
+    cases = [*(figure_10a() if only != "around" else []), *(around() if only != "figure" else [])]
+    rows = list(predictions(cases, queries=queries, seeds=seeds, processes=processes))
+    fit = model.calibrate(model.GPU)
+    if not as_json:
+        print(model.__doc__)
+        print(f"Fitted to {model.GPU}:\n{fit}\n")
+    names = ("setting", "plan", "k", "rate", "utilization", "p50_ms", "p99_ms", "p999_ms")
+    table = Table(*names, "published p99.9", "off by")
+    for row in rows:
+        known = row["published_p999_ms"]
+        beside = ("", "") if known is None else (str(known), f"{100 * row['error']:+.1f} %")
+        table.add_row(*(str(row[name]) for name in names), *beside)
     _print(rows, as_json, table)
 
 

@@ -55,6 +55,7 @@ class Pool:
         self.calls = 0
         self.service_s = 0.05
         self.by_replica: dict[str, tuple[int, float]] = {}
+        self.calls_by_lane: defaultdict[Lane, int] = defaultdict(int)
         self._busy_s: defaultdict[Lane, float] = defaultdict(float)
         self.nodes: dict[str, str] = {}
         self._since: dict[CallId, float] = {}
@@ -113,6 +114,7 @@ class Pool:
             ended = Ended(call, error=f"{type(error).__name__}: {error}")
         spent = self._clock() - self._since.pop(call)
         self._busy_s[lane] += spent
+        self.calls_by_lane[lane] += 1
         calls, busy = self.by_replica.get(replica, (0, 0.0))
         if replica in self.by_replica:
             self.by_replica[replica] = calls + 1, busy + spent
