@@ -1,4 +1,4 @@
-"""`python -m load_tests.run`: open-loop load on any running system that speaks the protocol.
+"""`python -m load_tests.load`: open-loop load on any running system that speaks the protocol.
 
 Writes `records_<name>.csv`; `python -m load_tests.report` makes tables of such files.
 """
@@ -57,7 +57,7 @@ def _planned(arrivals: str, rate: float, n: int, burst: int, rng: np.random.Gene
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m load_tests.run", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m load_tests.load", description=__doc__.split("\n")[0])
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="where it runs (default: %(default)s)")
     parser.add_argument("--model", required=True, help="the served model's name")
     parser.add_argument("--images", type=Path, required=True, help="npz file with `images` and `labels`")

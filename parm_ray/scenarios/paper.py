@@ -20,6 +20,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -115,19 +116,24 @@ def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) ->
     spare = case.m // case.k
     servers = [f"{i}" for i in range(case.m + spare)]
     service = _service(case, fit, servers, seed)
-    rest = {"deadline_s": NEVER_S, "fill_timeout_s": case.fill_timeout_s, "hold_off_s": case.hold_off_s}
+    planned = partial(
+        RedundancyPlan,
+        deadline_s=NEVER_S,
+        fill_timeout_s=case.fill_timeout_s,
+        hold_off_s=case.hold_off_s,
+    )
     code = None
     pools = [PoolSpec(servers[: case.m], [DEPLOYED], service)]
     if case.plan == "equal_resources":
-        plan = RedundancyPlan(**rest)
+        plan = planned()
         pools = [PoolSpec(servers, [DEPLOYED], service)]
     elif case.plan == "backup":
-        plan = RedundancyPlan("backup", backup=True, **rest)
+        plan = planned("backup", backup=True)
         pools.append(PoolSpec(servers[case.m :], [BACKUP], service))
     else:
         encoder, decoder = {"parm": ("sum", "subtract"), "slot": ("concat", "slot")}[case.plan]
         code = make_code(encoder, decoder, case.k, 1)
-        plan = RedundancyPlan("coded", k=case.k, r=1, **rest)
+        plan = planned("coded", k=case.k, r=1)
         pools.append(PoolSpec(servers[case.m :], [0], service))
     arrivals = poisson(case.rate, np.random.default_rng([seed, 7]), n=queries)
     return simulate(plan, pools, arrivals, code=code, costs=Costs(encode_s=case.encode_s), seed=seed)

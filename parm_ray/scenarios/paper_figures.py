@@ -52,7 +52,7 @@ def around() -> list[tuple[str, PaperCase]]:
 def predictions(
     cases: list[tuple[str, PaperCase]], *, queries: int, seeds: int, processes: int
 ) -> Iterator[Row]:
-    """Yield a row per case: medians over seeds of each seed's figures, ms, and the published ones beside them."""
+    """Yield a row per case: medians over seeds, ms, and the published figures beside them."""
     fit = calibrate(GPU)
     tasks = [(case, fit, queries, seed) for _, case in cases for seed in range(seeds)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:

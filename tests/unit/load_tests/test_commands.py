@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contract_server import MODEL, SHAPE, ContractServer
 
-from load_tests import demo, report, run
+from load_tests import demo, load, report
 from load_tests.records import read_csv
 
 
@@ -23,7 +23,7 @@ def images(tmp_path: Path) -> str:
 async def run_load(server: ContractServer, images: str, out: Path, *more: str) -> int:
     # A rate beyond anything real: all planned times are now.
     words = ["--url", server.base_url, "--model", MODEL, "--images", images, "--rate", "1e6"]
-    return await asyncio.to_thread(run.main, [*words, "--queries", "20", "--out", str(out), *more])
+    return await asyncio.to_thread(load.main, [*words, "--queries", "20", "--out", str(out), *more])
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "constant", "bursts"])

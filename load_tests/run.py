@@ -1,0 +1,107 @@
+"""`python -m load_tests.run SCENARIO.yaml`: a scenario on a real Serve cluster, recorded, then reported.
+
+Without more it starts a Ray cluster of its own on this machine. The run directory holds everything;
+`python -m load_tests.report DIR` makes tables and the page from it at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from load_tests import report
+from load_tests.cluster import ClusterError, cluster
+from load_tests.experiment.rows import json_rows, measure
+from load_tests.experiment.runs import Run, read_run
+from load_tests.progress import Reporter
+from load_tests.scenario_run import OneCluster, Wanted, carry_out
+from parm_ray.config.scenario import Scenario, load_scenario
+from parm_ray.core import ConfigError, ParmError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it and return the exit status: 0, or 2 if it could not run."""
+    options = _parser().parse_args(argv)
+    stderr = Console(stderr=True)
+    try:
+        scenario = load_scenario(options.scenario)
+        wanted = _wanted(scenario, options)
+        out = options.out or ROOT / "out" / scenario.name
+        run = _described(scenario, [*sys.argv[1:]] if argv is None else list(argv))
+        with cluster(num_cpus=4, cwd=ROOT) as ray:
+            carry_out(scenario, wanted, OneCluster(ray), out, ROOT, run, Reporter(stderr))
+    except (ParmError, ClusterError, OSError, KeyError) as error:
+        stderr.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        return 2
+    if options.json:
+        print(json.dumps(json_rows([one.row for one in measure(read_run(out))]), indent=2))
+        return 0
+    return report.main([str(out)])
+
+
+def _wanted(scenario: Scenario, options: argparse.Namespace) -> Wanted:
+    by_name = {plan.name: plan for plan in scenario.plans}
+    names = list(by_name) if options.plans is None else options.plans.split(",")
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise ConfigError(f"plans: {', '.join(unknown)} not in the scenario, which has {', '.join(by_name)}")
+    queries = options.queries or scenario.queries
+    if queries <= scenario.warm_up:
+        raise ConfigError(f"queries: expected more than warm_up ({scenario.warm_up}), got {queries}")
+    return Wanted(
+        tuple(by_name[name] for name in names), queries, options.repetitions or scenario.repetitions
+    )
+
+
+def _described(scenario: Scenario, arguments: Sequence[str]) -> Run:
+    return Run(
+        scenario=scenario.name,
+        executor="serve",
+        command=shlex.join(["python", "-m", "load_tests.run", *arguments]),
+        commit=_commit(),
+        date=datetime.now(timezone.utc).date().isoformat(),
+        machine={"cores": os.cpu_count(), "platform": platform.system(), "python": platform.python_version()},
+        settings=scenario.model_dump(mode="json"),
+    )
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m load_tests.run", description=__doc__.split("\n")[0])
+    parser.add_argument("scenario", type=Path, help="a YAML file, see load_tests/scenarios")
+    parser.add_argument("--plans", help="comma-separated names (default: all)")
+    parser.add_argument("--queries", type=int, help="per repetition (default: the scenario's)")
+    parser.add_argument("--repetitions", type=int, help="(default: the scenario's)")
+    parser.add_argument("--out", type=Path, help="run directory (default: out/<scenario>)")
+    parser.add_argument("--json", action="store_true", help="print the rows on stdout as JSON")
+    return parser
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # So that SIGTERM, too, leaves through the context managers that end the cluster.
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Carries a scenario out on a cluster: every plan deployed in turn, every load, every repetition.
+
+What is measured is written as it comes: a run that is stopped leaves what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import yaml
+
+from load_tests.experiment.runs import Cell, Run, write_cell, write_run
+from load_tests.phase import LabelledImages, Phase, run_phase
+from load_tests.progress import Reporter
+from load_tests.scenario_apps import document_of
+from load_tests.scenario_cells import cell_of
+from load_tests.server_stats import ServedModel
+from parm_ray.config.scenario import Scenario, ScenarioPlan
+from parm_ray.models.manifest import load_manifest
+from parm_ray.workload import poisson
+
+PATIENCE_S = 5.0
+"""How long the client waits beyond the server's own deadline before it calls a query lost."""
+
+
+class Place(Protocol):
+    """Where a scenario runs: deploys a document and says where it answers."""
+
+    def deploy(self, document: dict[str, Any], target: Path) -> str:
+        """Deploy the applications of the document alone; return the URL of their HTTP proxy.
+
+        target: where the file that is deployed may be written. Raises ClusterError.
+        """
+
+    def network_bytes(self) -> int | None:
+        """Bytes that the nodes' links have carried so far; None where nobody counts them."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of the scenario is to be run: plans by name, queries a repetition, repetitions."""
+
+    plans: tuple[ScenarioPlan, ...]
+    queries: int
+    repetitions: int
+
+
+def carry_out(
+    scenario: Scenario, wanted: Wanted, place: Place, out: Path, root: Path, run: Run, reporter: Reporter
+) -> Run:
+    """Run every wanted cell; return the run with them, as it is in `out`/run.json.
+
+    Raises ClusterError if a plan does not come up, ConfigError for artefacts that are missing.
+    """
+    images = LabelledImages.load(root / str(scenario.artifacts) / "queries.npz")
+    documents = [document_of(scenario, plan, root) for plan in wanted.plans]
+    for plan, document in zip(wanted.plans, documents, strict=True):
+        with reporter.step(f"deploying {plan.title or plan.name} ({plan.replicas} replicas)"):
+            url = place.deploy(document, out / f"{plan.name}.yaml")
+        model = ServedModel.find(url, _name_of(document))
+        for point, repetition in _places(scenario, wanted):
+            before = place.network_bytes()
+            phase = _phase(scenario, wanted, plan, model, images, point, repetition, reporter)
+            after = place.network_bytes()
+            moved = None if before is None or after is None else after - before
+            cell = cell_of(
+                scenario, plan, point=point, repetition=repetition, phase=phase, network_bytes=moved
+            )
+            write_cell(out, cell.id, phase.records)
+            run = _with(run, cell)
+            write_run(out, run)
+    return run
+
+
+def _places(scenario: Scenario, wanted: Wanted) -> Iterator[tuple[int, int]]:
+    for point in range(len(scenario.points())):
+        for repetition in range(wanted.repetitions):
+            yield point, repetition
+
+
+def _phase(
+    scenario: Scenario,
+    wanted: Wanted,
+    plan: ScenarioPlan,
+    model: ServedModel,
+    images: LabelledImages,
+    point: int,
+    repetition: int,
+    reporter: Reporter,
+) -> Phase:
+    """One cell. All plans get the same arrivals and the same images."""
+    rate, load = scenario.points()[point]
+    rng = np.random.default_rng([scenario.seed, repetition, point])
+    planned = poisson(rate, rng, n=wanted.queries)
+    queries = images.shuffled(wanted.queries, rng)
+    words = f"{plan.name}, {rate:.1f}/s (load {load:.2f}), repetition {repetition}"
+    with reporter.load(words, wanted.queries) as on_done:
+        return asyncio.run(
+            run_phase(
+                model,
+                planned,
+                queries,
+                timeout_s=scenario.deadline_ms / 1e3 + PATIENCE_S,
+                on_done=on_done,
+            )
+        )
+
+
+def _with(run: Run, cell: Cell) -> Run:
+    others = tuple(old for old in run.cells if old.id != cell.id)
+    return run.model_copy(update={"cells": (*others, cell)})
+
+
+def _name_of(document: dict[str, Any]) -> str:
+    """The served model's name: the manifest's, where the document gives none."""
+    args = document["applications"][0]["args"]
+    return args.get("name") or load_manifest(args["model"]["artifact"]).name
+
+
+class OneCluster:
+    """A cluster as `load_tests.cluster` starts one, or any other whose dashboard and proxy are known."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def deploy(self, document: dict[str, Any], target: Path) -> str:
+        from load_tests import serve_app
+
+        target.parent.mkdir(parents=True, exist_ok=True)
+        options = {"host": "127.0.0.1", "port": self._cluster.http_port}
+        target.write_text(yaml.safe_dump({"http_options": options, **document}, sort_keys=False))
+        serve_app.deploy(self._cluster, target)
+        url: str = self._cluster.base_url
+        return url
+
+    def network_bytes(self) -> int | None:
+        return None

@@ -1,0 +1,115 @@
+"""What a simulated run must hold whatever the plan: everything ends, and is counted once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from parm_ray.codes import make_code
+from parm_ray.core import Outcome
+from parm_ray.groups.lanes import BACKUP, DEPLOYED
+from parm_ray.redundancy import Hedge, RedundancyPlan
+from parm_ray.sim import Costs, Outage, PoolSpec, simulate
+from parm_ray.workload import poisson
+
+SLOT = make_code("concat", "slot", 2, 1)
+
+
+def pool(n: int, lane: int = DEPLOYED, seconds: float = 1.0, **more: object) -> PoolSpec:
+    lanes = more.pop("lanes", [lane])
+    return PoolSpec([f"{lane}/{i}" for i in range(n)], lanes, lambda s, i, t, lane: seconds, **more)
+
+
+def arrivals(n: int = 400, rate: float = 1.0, seed: int = 0) -> np.ndarray:
+    return poisson(rate, np.random.default_rng(seed), n=n)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run() -> np.ndarray:
+        rng = np.random.default_rng(1)
+        spec = PoolSpec(["a", "b", "c"], [DEPLOYED], lambda s, i, t, lane: rng.exponential())
+        plan = RedundancyPlan("hedged", hedge=Hedge("searched"))
+        return simulate(plan, [spec], arrivals(), seed=3).latency
+
+    assert (run() == run()).all()
+
+
+def test_a_deadline_ends_a_query_and_a_default_answers_it() -> None:
+    """One server, calls of 10 s, a deadline of 2: the first answer never comes in time."""
+    for default, outcome in ((False, Outcome.FAILED), (True, Outcome.DEFAULT)):
+        plan = RedundancyPlan(deadline_s=2.0, has_default=default)
+        found = simulate(plan, [pool(1, seconds=10.0)], np.array([0.0, 1.0]))
+        assert found.share(outcome) == 1
+        assert (found.latency == (2.0 if default else np.inf)).all()
+
+
+def test_parities_are_one_to_k_and_extra_work_says_so() -> None:
+    plan = RedundancyPlan("coded", k=2, r=1, fill_timeout_s=100.0, deadline_s=1e6)
+    found = simulate(plan, [pool(8), pool(4, 0)], arrivals(), code=SLOT)
+    assert found.calls == {DEPLOYED: 400, 0: 200}
+    assert found.extra_work == pytest.approx(0.5)
+    assert set(found.slot.tolist()) == {0, 1}
+
+
+def test_a_fill_timeout_protects_a_query_that_finds_no_company() -> None:
+    """One query, its server takes 10 s, the parity 1: answered when timeout and parity have passed."""
+    plan = RedundancyPlan("coded", k=2, r=1, fill_timeout_s=0.5, deadline_s=1e6)
+    pools = [pool(1, seconds=10.0), pool(1, 0, seconds=1.0)]
+    found = simulate(plan, pools, np.array([0.0]), code=SLOT, costs=Costs(encode_s=0.1, decode_s=0.2))
+    assert found.latency[0] == pytest.approx(0.5 + 0.1 + 1.0 + 0.2)
+    assert found.share(Outcome.RECONSTRUCTED) == 1
+
+
+def test_in_a_shared_pool_parity_runs_only_when_enough_slots_stay_idle() -> None:
+    """Three servers, two queries at once: one is left. A reserve of half of them forbids to take it."""
+    plan = RedundancyPlan("coded", k=2, r=1, deadline_s=1e6)
+
+    def parities(reserve: float) -> int:
+        spec = pool(3, lanes=[DEPLOYED, 0], low=[0], reserve=reserve)
+        return simulate(plan, [spec], np.array([0.0, 0.0]), code=SLOT).calls[0]
+
+    assert parities(0.0) == 1
+    assert parities(0.5) == 0
+
+
+def test_a_server_that_dies_is_retried_elsewhere_and_comes_back() -> None:
+    plan = RedundancyPlan(crash_retries=1, deadline_s=1e6)
+    spec = pool(2, seconds=4.0)
+    found = simulate(plan, [spec], np.array([0.0, 0.0]), outages=[Outage("-1/0", 1.0, 2.0)])
+    assert found.share(Outcome.ORIGINAL) == 1
+    assert sorted(found.latency.tolist()) == [4.0, 6.0]
+
+
+def test_without_retries_what_a_dead_server_ran_fails() -> None:
+    plan = RedundancyPlan(crash_retries=0, deadline_s=1e6)
+    found = simulate(plan, [pool(2, seconds=4.0)], np.array([0.0, 0.0]), outages=[Outage("-1/0", 1.0)])
+    assert found.share(Outcome.FAILED) == 0.5
+
+
+def test_a_running_loser_is_stopped_only_where_calls_can_be_stopped() -> None:
+    """Two copies, 1 s and 9 s: the second runs on, or is stopped at 1 s and costs `cancel_s` more."""
+
+    def busy(cancel_s: float | None) -> float:
+        spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 1.0 if s == "a" else 9.0)
+        plan = RedundancyPlan("replicated", copies=2, deadline_s=1e6)
+        return simulate(plan, [spec], np.array([0.0]), costs=Costs(cancel_s=cancel_s)).busy_s[DEPLOYED]
+
+    assert busy(None) == 10.0
+    assert busy(0.0) == 2.0
+    assert busy(0.5) == 2.5
+
+
+@pytest.mark.parametrize("lanes", [[DEPLOYED], [DEPLOYED, 0, 0], [DEPLOYED, 0, BACKUP]])
+def test_pools_that_do_not_fit_the_plan_are_refused(lanes: list[int]) -> None:
+    plan = RedundancyPlan("coded", k=2, r=1)
+    with pytest.raises(ValueError, match="lanes"):
+        simulate(plan, [pool(1, lane) for lane in lanes], np.array([0.0]), code=SLOT)
+
+
+def test_times_that_go_back_are_refused() -> None:
+    with pytest.raises(ValueError, match="planned"):
+        simulate(RedundancyPlan(), [pool(1)], np.array([1.0, 0.5]))
+
+
+def test_no_queries_are_no_trouble() -> None:
+    assert len(simulate(RedundancyPlan(), [pool(1)], np.array([])).latency) == 0
