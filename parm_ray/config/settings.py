@@ -130,7 +130,7 @@ class PlanSettings(_Strict):
     hold_off_ms: Millis = 0.0
     max_queued_parity: Count = 64
     pool: Literal["dedicated", "shared"] = "dedicated"
-    idle_reserve: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    idle_reserve: Annotated[float, Field(ge=0, lt=1)] = 0.5
     copies: Annotated[int, Field(ge=2, le=8)] = 2
     keep: Keep = "finish"
     hedge: HedgeSettings | None = None
