@@ -53,7 +53,7 @@ def describe_parity(
 def train_parity(
     recipe: ParityRecipe,
     manifest: Manifest,
-    deployed: nn.Module,
+    start: nn.Module,
     bank: ViewBank,
     device: torch.device,
     make_fit: Callable[[int], Fit],
@@ -63,12 +63,12 @@ def train_parity(
 
     Every step draws fresh groups from the bank, the same for all rows of a code, encodes them as the
     front end would, normalises the parity as the replica would, and moves the net towards what the
-    decoder wants to hear. outputs: what the bank holds and `manifest`'s model answers. Raises
+    decoder wants to hear. start: the net whose tensors it starts from, if the recipe says so. outputs: what the bank holds and `manifest`'s model answers. Raises
     ConfigError if the recipe's loss or trunk cannot be had of them.
     """
     assert manifest.code is not None
     net = build_net(manifest.model)
-    copied = copy_matching(deployed, net) if recipe.init_from_deployed else []
+    copied = copy_matching(start, net) if recipe.init_from_deployed else []
     if recipe.trunk == "shared":
         share_trunk(net, copied, recipe.adapted)
     net = net.to(device).to(memory_format=torch.channels_last).train()

@@ -160,6 +160,8 @@ class Run:
             "recipe_hash": self.recipe.parity_hash(parity),
             "deployed_weights": digest_of(self._deployed_dir, self._deployed_manifest),
         }
+        if parity.init_from is not None:
+            wanted["start_weights"] = digest_of(self.root / parity.init_from, self._start_manifest(parity))
         if self._logged is not None:
             wanted["recipe_hash"] += f"-{logged_digest(self._logged)}"
         kept = self._worker.agree([self._kept(directory, wanted) for directory in directories])
@@ -181,7 +183,7 @@ class Run:
                 validation = ParityValidation(self._dataset.task, manifest, self._device, *seen)
             with self._fit(directory, wanted, parity, validation) as make_fit:
                 net, took = train_parity(
-                    parity, manifest, self._deployed_net, bank, self._device, make_fit, self.recipe.outputs
+                    parity, manifest, self._start(parity), bank, self._device, make_fit, self.recipe.outputs
                 )
                 if self._worker.first:
                     export(net, manifest, directory)
@@ -189,6 +191,18 @@ class Run:
             seconds.append(took if row else answering + took)
             manifests.append(manifest)
         return self._measure(parity, manifests, directories, seconds)
+
+    def _start(self, parity: ParityRecipe) -> nn.Module:
+        """Return the net whose tensors a parity model starts from."""
+        if parity.init_from is None:
+            return self._deployed_net
+        return net_in(self.root / parity.init_from, self._start_manifest(parity))
+
+    def _start_manifest(self, parity: ParityRecipe) -> Manifest:
+        directory = self.root / str(parity.init_from)
+        if not (directory / FILE_NAME).is_file():
+            raise ConfigError(f"{parity.directory(0)}: init_from: {directory} is not trained yet")
+        return load_manifest(directory)
 
     def _measure(
         self,

@@ -113,7 +113,9 @@ class ParityRecipe(DistilledRecipe):
     "distillation": slot decoder; per slot hard_share x cross-entropy with the label + (1 -
     hard_share) x temperature² x KL from the deployed model's softened answer (Hinton 2015).
     slot_dropout: share of groups with 1 to k-1 empty slots. init_from_deployed: start from the
-    deployed model's tensors where name and shape agree. trunk: "shared" keeps the deployed model's
+    deployed model's tensors where name and shape agree. init_from: start from another parity artefact of
+    the same folder instead, by its name, which must be there by then; its training is not in this
+    one's minutes. trunk: "shared" keeps the deployed model's
     convolutions and trains adapters beside the last `adapted` share of them (see `train.shared`).
     variant: tells models of the same code apart, in the name of the artefact.
     """
@@ -130,6 +132,7 @@ class ParityRecipe(DistilledRecipe):
     targets: Literal["outputs", "labels"] = "outputs"
     slot_dropout: Share = 0.1
     init_from_deployed: bool = True
+    init_from: str | None = None
     trunk: Literal["trained", "shared"] = "trained"
     adapted: Annotated[float, Field(gt=0, le=1)] = 0.5
 
@@ -139,6 +142,12 @@ class ParityRecipe(DistilledRecipe):
             raise ValueError(f"loss distillation needs the slot decoder, not {self.decoder!r}: use mse")
         if self.loss == "distillation" and self.targets == "labels":
             raise ValueError("targets: labels with loss distillation: use loss cross_entropy")
+        return self
+
+    @model_validator(mode="after")
+    def _one_start(self) -> ParityRecipe:
+        if self.init_from is not None and (not self.init_from_deployed or self.trunk == "shared"):
+            raise ValueError("init_from: not together with init_from_deployed: false or trunk: shared")
         return self
 
     @model_validator(mode="after")
