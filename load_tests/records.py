@@ -1,12 +1,14 @@
-"""One record per query, as a CSV file: recorded first, reported later."""
+"""One record per query, as a CSV or Parquet file: recorded first, reported later."""
 
 from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +81,39 @@ def read_csv(path: Path) -> list[ClientRecord]:
         return [_record(row) for row in csv.DictReader(file)]
 
 
+def write_parquet(path: Path, records: Iterable[ClientRecord]) -> Path:
+    """Write the records as a Parquet file with the columns of `ClientRecord`; it appears whole or not at all.
+
+    Fits many records: a tenth of the CSV file's size, and a column is read without the others.
+    """
+    pa, parquet = _arrow()
+    rows = list(records)
+    columns = [[_plain(getattr(row, name)) for row in rows] for name in NAMES]
+    kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "Outcome": pa.string()}
+    types = [kinds[str(f.type).split(" ")[0]] for f in fields(ClientRecord)]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        parquet.write_table(pa.table(dict(zip(NAMES, arrays, strict=True))), unfinished, compression="zstd")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def read_parquet(path: Path) -> list[ClientRecord]:
+    """Read what `write_parquet` wrote. Raises KeyError or ValueError for anything else."""
+    _, parquet = _arrow()
+    table = parquet.read_table(path)
+    missing = sorted(set(NAMES) - set(table.column_names))
+    if missing:
+        raise KeyError(missing[0])
+    columns = {name: table.column(name).to_pylist() for name in NAMES}
+    columns["outcome"] = [Outcome(value) for value in columns["outcome"]]
+    return [ClientRecord(*row) for row in zip(*columns.values(), strict=True)]
+
+
 def latencies(records: Sequence[ClientRecord]) -> NDArray[np.float64]:
     """Latencies in seconds of the answered queries, in order of planned time."""
     return np.array([r.latency_s for r in records if r.answered], dtype=np.float64)
@@ -87,6 +122,18 @@ def latencies(records: Sequence[ClientRecord]) -> NDArray[np.float64]:
 def failures(records: Sequence[ClientRecord]) -> int:
     """How many queries got no answer."""
     return sum(not r.answered for r in records)
+
+
+def _arrow() -> tuple[Any, Any]:
+    # Half a second to import, and plain load runs do without it.
+    import pyarrow
+    from pyarrow import parquet
+
+    return pyarrow, parquet
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Outcome) else value
 
 
 def _cell(value: object) -> object:

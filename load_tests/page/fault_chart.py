@@ -13,7 +13,9 @@ WIDTH, HEIGHT = 960, 400
 BOX = Box(70, 50, 940, 345)
 NAMES = {
     Outcome.ORIGINAL: "original",
+    Outcome.COPY: "copy",
     Outcome.RECONSTRUCTED: "reconstructed",
+    Outcome.BACKUP: "backup model",
     Outcome.DEFAULT: "default answer",
     Outcome.FAILED: "failed",
 }

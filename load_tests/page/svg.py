@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 
@@ -22,6 +23,11 @@ def tag(name: str, *children: str, **attributes: object) -> str:
 def text(x: float, y: float, content: str, **attributes: object) -> str:
     """A text element; `content` is escaped."""
     return tag("text", escape(content), x=x, y=y, **attributes)
+
+
+def note(words: str) -> str:
+    """What a browser shows when somebody points at the element around it; `words` are escaped."""
+    return tag("title", escape(words))
 
 
 def polyline(points: Iterable[tuple[float, float]], **attributes: object) -> str:
@@ -83,10 +89,35 @@ class Log:
         return [v for v in values if self.low * (1 - 1e-9) <= v <= self.high * (1 + 1e-9)]
 
 
-def x_axis(scale: Scale, box: Box, title: str, form: str = "{:g}") -> str:
-    """Tick labels and vertical grid lines below a plot."""
+def spaced_ticks(scale: Log, gap: float) -> list[float]:
+    """Ticks of a logarithmic scale, as many as fit with `gap` drawing units between neighbours.
+
+    Of a decade 1, 1.5, 2, 3, 5, 7, or fewer; of many decades some; of a small part of one, round values.
+    """
+    length = abs(scale(scale.high) - scale(scale.low))
+    decades = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+    steps: list[tuple[float, ...]] = [(1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3)]
+    choices = [[step * 10.0**d for d in decades for step in some] for some in steps]
+    choices += [[10.0**d for d in decades if d % every == 0] for every in (1, 2, 3)]
+    if scale.high / scale.low < 4:
+        abouts = range(max(2, int(length / gap)), 1, -1)
+        choices += [Linear(scale.low, scale.high, 0, length, about).ticks() for about in abouts]
+    best: list[float] = []
+    for choice in choices:
+        inside = [v for v in choice if scale.low * (1 - 1e-9) <= v <= scale.high * (1 + 1e-9)]
+        places = [scale(v) for v in inside]
+        apart = min((abs(b - a) for a, b in pairwise(places)), default=math.inf)
+        if apart >= gap and len(inside) > len(best):
+            best = inside
+    return best
+
+
+def x_axis(
+    scale: Scale, box: Box, title: str, form: str = "{:g}", ticks: Sequence[float] | None = None
+) -> str:
+    """Tick labels and vertical grid lines below a plot; `ticks` instead of the scale's own."""
     parts = []
-    for value in scale.ticks():
+    for value in scale.ticks() if ticks is None else ticks:
         x = scale(value)
         parts.append(tag("line", x1=x, x2=x, y1=box.top, y2=box.bottom, class_="grid"))
         parts.append(text(x, box.bottom + 18, form.format(value), class_="tick", text_anchor="middle"))

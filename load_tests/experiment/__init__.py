@@ -1,0 +1,1 @@
+"""Experiments: run directories, result rows, comparisons, the report."""
