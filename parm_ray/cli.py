@@ -72,7 +72,7 @@ def _summary(settings: Settings) -> dict[str, Any]:
     return {
         "plan": coded if plan.kind == "coded" else plan.kind,
         "deployed": settings.model.replicas,
-        "parity": sum(pool.replicas for pool in settings.parity),
+        "parity": "shared" if plan.pool == "shared" else sum(pool.replicas for pool in settings.parity),
     }
 
 

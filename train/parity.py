@@ -63,8 +63,9 @@ def train_parity(
 
     Every step draws fresh groups from the bank, the same for all rows of a code, encodes them as the
     front end would, normalises the parity as the replica would, and moves the net towards what the
-    decoder wants to hear. start: the net whose tensors it starts from, if the recipe says so. outputs: what the bank holds and `manifest`'s model answers. Raises
-    ConfigError if the recipe's loss or trunk cannot be had of them.
+    decoder wants to hear. start: the net whose tensors it starts from, if the recipe says so. outputs:
+    what the bank holds and `manifest`'s model answers. Raises ConfigError if the recipe's loss or trunk
+    cannot be had of them.
     """
     assert manifest.code is not None
     net = build_net(manifest.model)

@@ -22,7 +22,7 @@ def test_a_quantile_waits_until_enough_is_known() -> None:
 
 
 def test_a_search_hedges_behind_the_body_where_a_quantile_falls_into_the_slow_mode() -> None:
-    """6 % of calls take ten times as long: p95 is in the slow mode, useless; the best delay is the body's end."""
+    """6 % of calls take ten times as long: p95 is one of those, and useless; the best delay ends the body."""
     rng = np.random.default_rng(0)
     times = 1 + rng.exponential(0.1, 1000)
     times[:60] *= 10

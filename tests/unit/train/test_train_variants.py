@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 
 from parm_ray.core.errors import ConfigError
@@ -297,22 +296,3 @@ def test_more_nets_like_the_deployed_one(manifest: Manifest) -> None:
         assert build_net(plain.ending_in(outputs).source(10, 3))(torch.zeros(1, 64)).shape == (1, 3, 10)
     with pytest.raises(ConfigError, match=r"parities.net: .*num_outputs"):
         net_recipe(manifest.model.model_copy(update={"kwargs": {"in_features": 64}}))
-
-
-def test_a_parity_model_can_start_from_another_and_follows_its_weights(tmp_path: Path) -> None:
-    """One step of nearly no length: what comes out is what it started from, where shapes agree."""
-    second = {**SLOT, "k": 3, "steps": 1, "learning_rate": 1e-9, "init_from": "concat_slot_k4"}
-    chosen = recipe({**SLOT, "k": 4}, second)
-    Run(chosen, tmp_path, device="cpu").rows()
-    start, end = (
-        load_file(tmp_path / "digits" / f"concat_slot_k{k}" / "weights.safetensors") for k in (4, 3)
-    )
-    shared = [name for name in start if start[name].shape == end[name].shape and "weight" in name]
-    assert shared
-    for name in shared:
-        torch.testing.assert_close(start[name], end[name], rtol=1e-4, atol=1e-6)
-    # The artefact it starts from is part of what it is: without it nothing is trained.
-    with pytest.raises(ConfigError, match="init_from"):
-        Run(chosen, tmp_path / "other", device="cpu", only=["concat_slot_k3"]).rows()
-    with pytest.raises(ValueError, match="init_from"):
-        recipe({**SLOT, "init_from": "concat_slot_k4", "init_from_deployed": False})
