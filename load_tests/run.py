@@ -14,19 +14,21 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
-from load_tests import report
+from load_tests import netlab, report
 from load_tests.cluster import ClusterError, cluster
 from load_tests.experiment.rows import json_rows, measure
 from load_tests.experiment.runs import Run, read_run
 from load_tests.progress import Reporter
-from load_tests.scenario_run import OneCluster, Wanted, carry_out
+from load_tests.scenario_places import InLab, OneCluster
+from load_tests.scenario_run import Place, Wanted, carry_out
 from parm_ray.config.scenario import Scenario, load_scenario
 from parm_ray.core import ConfigError, ParmError
 
@@ -41,16 +43,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         scenario = load_scenario(options.scenario)
         wanted = _wanted(scenario, options)
         out = options.out or ROOT / "out" / scenario.name
-        run = _described(scenario, [*sys.argv[1:]] if argv is None else list(argv))
-        with cluster(num_cpus=4, cwd=ROOT) as ray:
-            carry_out(scenario, wanted, OneCluster(ray), out, ROOT, run, Reporter(stderr))
-    except (ParmError, ClusterError, OSError, KeyError) as error:
+        arguments = sys.argv[1:] if argv is None else list(argv)
+        run = _described(scenario, arguments, options.on)
+        if options.on == "netlab":
+            return _inside_a_lab(scenario, options, arguments)
+        with _place(options.on) as place:
+            carry_out(scenario, wanted, place, out, ROOT, run, Reporter(stderr))
+    except (ParmError, ClusterError, netlab.NetlabError, OSError, KeyError) as error:
         stderr.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
     if options.json:
         print(json.dumps(json_rows([one.row for one in measure(read_run(out))]), indent=2))
         return 0
     return report.main([str(out)])
+
+
+@contextmanager
+def _place(on: str) -> Iterator[Place]:
+    if on == "lab":
+        yield InLab(netlab.current())
+    else:
+        with cluster(num_cpus=4, cwd=ROOT) as ray:
+            yield OneCluster(ray)
+
+
+def _inside_a_lab(scenario: Scenario, options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Start a lab and this command again in its frontend, where the load has to come from."""
+    settings = netlab.LabSettings.model_validate(scenario.lab or {})
+    command = [sys.executable, "-m", "load_tests.run", *arguments, "--on", "lab"]
+    with netlab.start(settings, cwd=ROOT, say=lambda words: print(words, file=sys.stderr)) as lab:
+        return lab.run(command, cwd=ROOT, check=False).returncode
 
 
 def _wanted(scenario: Scenario, options: argparse.Namespace) -> Wanted:
@@ -67,10 +89,10 @@ def _wanted(scenario: Scenario, options: argparse.Namespace) -> Wanted:
     )
 
 
-def _described(scenario: Scenario, arguments: Sequence[str]) -> Run:
+def _described(scenario: Scenario, arguments: Sequence[str], on: str) -> Run:
     return Run(
         scenario=scenario.name,
-        executor="serve",
+        executor="netlab" if on == "lab" else "serve",
         command=shlex.join(["python", "-m", "load_tests.run", *arguments]),
         commit=_commit(),
         date=datetime.now(timezone.utc).date().isoformat(),
@@ -92,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plans", help="comma-separated names (default: all)")
     parser.add_argument("--queries", type=int, help="per repetition (default: the scenario's)")
     parser.add_argument("--repetitions", type=int, help="(default: the scenario's)")
+    parser.add_argument(
+        "--on",
+        choices=("local", "netlab", "lab"),
+        default="local",
+        help="a cluster on this machine; a lab of several nodes (root); the lab this command runs in",
+    )
     parser.add_argument("--out", type=Path, help="run directory (default: out/<scenario>)")
     parser.add_argument("--json", action="store_true", help="print the rows on stdout as JSON")
     return parser

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import yaml
 
 from load_tests.experiment.runs import Cell, Run, write_cell, write_run
 from load_tests.phase import LabelledImages, Phase, run_phase
@@ -40,6 +40,9 @@ class Place(Protocol):
     def network_bytes(self) -> int | None:
         """Bytes that the nodes' links have carried so far; None where nobody counts them."""
 
+    def disturbed(self, shuffles: dict[str, Any] | None, target: Path) -> AbstractContextManager[None]:
+        """Keep the scenario's background traffic going; target: where its settings may be written."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -63,17 +66,19 @@ def carry_out(
         with reporter.step(f"deploying {plan.title or plan.name} ({plan.replicas} replicas)"):
             url = place.deploy(document, out / f"{plan.name}.yaml")
         model = ServedModel.find(url, _name_of(document))
-        for point, repetition in _places(scenario, wanted):
-            before = place.network_bytes()
-            phase = _phase(scenario, wanted, plan, model, images, point, repetition, reporter)
-            after = place.network_bytes()
-            moved = None if before is None or after is None else after - before
-            cell = cell_of(
-                scenario, plan, point=point, repetition=repetition, phase=phase, network_bytes=moved
-            )
-            write_cell(out, cell.id, phase.records)
-            run = _with(run, cell)
-            write_run(out, run)
+        # The same seed for every plan: each meets the same pairs and sizes, if not at the same moments.
+        with place.disturbed(scenario.shuffles, out / "shuffles.yaml"):
+            for point, repetition in _places(scenario, wanted):
+                before = place.network_bytes()
+                phase = _phase(scenario, wanted, plan, model, images, point, repetition, reporter)
+                after = place.network_bytes()
+                moved = None if before is None or after is None else after - before
+                cell = cell_of(
+                    scenario, plan, point=point, repetition=repetition, phase=phase, network_bytes=moved
+                )
+                write_cell(out, cell.id, phase.records)
+                run = _with(run, cell)
+                write_run(out, run)
     return run
 
 
@@ -120,23 +125,3 @@ def _name_of(document: dict[str, Any]) -> str:
     """The served model's name: the manifest's, where the document gives none."""
     args = document["applications"][0]["args"]
     return args.get("name") or load_manifest(args["model"]["artifact"]).name
-
-
-class OneCluster:
-    """A cluster as `load_tests.cluster` starts one, or any other whose dashboard and proxy are known."""
-
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
-
-    def deploy(self, document: dict[str, Any], target: Path) -> str:
-        from load_tests import serve_app
-
-        target.parent.mkdir(parents=True, exist_ok=True)
-        options = {"host": "127.0.0.1", "port": self._cluster.http_port}
-        target.write_text(yaml.safe_dump({"http_options": options, **document}, sort_keys=False))
-        serve_app.deploy(self._cluster, target)
-        url: str = self._cluster.base_url
-        return url
-
-    def network_bytes(self) -> int | None:
-        return None

@@ -91,9 +91,9 @@ def simulate(
         scenario = load_scenario(file)
         if queries is not None and queries <= scenario.warm_up:
             raise ConfigError(f"queries: expected more than warm_up ({scenario.warm_up}), got {queries}")
+        rows = list(study(scenario, processes=processes, queries=queries))
     except ParmError as error:
         _fail(error)
-    rows = list(study(scenario, processes=processes, queries=queries))
     names = ("plan", "pool", "k", "load", "utilization", "p50_ms", "p99_ms", "p999_ms", "reconstructed")
     table = Table(*names, "extra_work", "errors", title=scenario.title or scenario.name)
     for row in rows:

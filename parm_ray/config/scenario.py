@@ -88,8 +88,9 @@ class Scenario(_Strict):
     capacity, or rates: queries per second; one of the two. queries: a repetition, of which the first
     `warm_up` do not count. service: how long calls of the deployed model take, {kind, ...} as
     `workload.from_mapping` takes it, seconds; parity_service, backup_service: of the other models, where
-    they differ. seed: of arrivals and slow calls; a repetition adds its number. artifacts: the directory
-    of the models for a real run.
+    they differ. seed: of arrivals and slow calls; a repetition adds its number.
+    artifacts: the directory of the models for a real run. lab, shuffles: nodes, links and background
+    traffic of a real run, as `load_tests.netlab` and `load_tests.shuffles` take them.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -110,6 +111,8 @@ class Scenario(_Strict):
     batch: BatchSettings = BatchSettings()
     queue: QueueSettings = QueueSettings(max_queued=1_000_000)
     artifacts: str | None = None
+    lab: dict[str, Any] | None = None
+    shuffles: dict[str, Any] | None = None
     plans: tuple[ScenarioPlan, ...] = Field(min_length=1)
 
     @field_validator("service", "parity_service", "backup_service")
