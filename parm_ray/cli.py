@@ -107,20 +107,21 @@ def paper(
     queries: Annotated[int, typer.Option(min=1000, help="per rate and seed")] = 100_000,
     seeds: Annotated[int, typer.Option(min=1, help="simulations of each")] = 3,
     processes: Annotated[int, typer.Option(min=1, help="to use on this machine")] = 2,
-    only: Annotated[Literal["figure", "around", "all"], typer.Option(help="which settings")] = "all",
+    only: Annotated[Literal["figure", "around", "low", "all"], typer.Option(help="which settings")] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Predict the ParM paper's latencies, calibrated on its Equal-Resources figures alone."""
     from parm_ray.scenarios import paper as model
-    from parm_ray.scenarios.paper_figures import around, figure_10a, predictions
+    from parm_ray.scenarios.paper_figures import around, figure_10a, low_rates, predictions
 
-    cases = [*(figure_10a() if only != "around" else []), *(around() if only != "figure" else [])]
+    parts = {"figure": figure_10a, "around": around, "low": low_rates}
+    cases = [case for name, part in parts.items() if only in (name, "all") for case in part()]
     rows = list(predictions(cases, queries=queries, seeds=seeds, processes=processes))
     fit = model.calibrate(model.GPU)
     if not as_json:
         print(model.__doc__)
         print(f"Fitted to {model.GPU}:\n{fit}\n")
-    names = ("setting", "plan", "k", "rate", "utilization", "p50_ms", "p99_ms", "p999_ms")
+    names = ("setting", "plan", "k", "rate", "utilization", "p50_ms", "p99_ms", "p999_ms", "extra_work")
     table = Table(*names, "published p99.9", "off by")
     for row in rows:
         known = row["published_p999_ms"]

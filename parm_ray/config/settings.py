@@ -127,6 +127,7 @@ class PlanSettings(_Strict):
     k: Annotated[int, Field(ge=2, le=64)] = 2
     r: Annotated[int, Field(ge=1, le=8)] = 1
     fill_timeout_ms: Millis = 20.0
+    eager_share: Annotated[float, Field(ge=0, le=1)] | None = None
     hold_off_ms: Millis = 0.0
     max_queued_parity: Count = 64
     pool: Literal["dedicated", "shared"] = "dedicated"
@@ -258,6 +259,7 @@ class Settings(_Strict):
             k=plan.k if coded else 1,
             r=plan.r if coded else 0,
             fill_timeout_s=plan.fill_timeout_ms / 1e3,
+            eager_share=plan.eager_share,
             hold_off_s=plan.hold_off_ms / 1e3,
             copies=plan.copies if plan.kind == "replicated" else 1,
             keep=plan.keep,

@@ -41,7 +41,8 @@ class GroupMachine:
 
     plan: see RedundancyPlan. code: the decoder's set arithmetic; needed when the plan is coded.
     batch_size, batch_wait_s: queries per batch and how long the first of them waits (seconds).
-    grant: asked once per group that fills; False = no parity for it (queue full, budget spent).
+    grant: asked once per group that fills; False = no parity for it (queue full). spare: asked when a
+    batch joins; True = encode what is there, without waiting for more.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class GroupMachine:
         batch_size: int = 1,
         batch_wait_s: float = 0.0,
         grant: Callable[[], bool] = lambda: True,
+        spare: Callable[[], bool] = lambda: False,
     ) -> None:
         if plan.coded and code is None:
             raise ValueError("code: expected a decoder for a coded plan, got None")
         self.plan = plan
         self._register = Register()
         self._code = code
-        self._grant = grant
+        self._grant, self._spare = grant, spare
         self._covering = Covering(plan)
         self._ids = count()
         self._assembler = Assembler(plan.k, plan.fill_timeout_s, self._next_id)
@@ -89,8 +91,7 @@ class GroupMachine:
 
     def handle(self, event: Event) -> list[Action]:
         """Return the actions that answer an event. Raises IllegalEvent and changes nothing."""
-        method = _on.find(event)
-        if method is None:
+        if (method := _on.find(event)) is None:
             raise IllegalEvent(f"not an event: {event!r}")
         return method(self, event)
 
@@ -120,7 +121,7 @@ class GroupMachine:
             self._register.places[query] = (group.id, slot)
         if covered and self.plan.sends_copies:
             actions += self._covering.dispatched(group, slot, now)
-        return actions + self._seal(group, now) if group.full else actions
+        return actions + self._seal(group, now) if group.full or self._spare() else actions
 
     def _seal(self, group: Group, now: float) -> list[Action]:
         """Take no more batches, and protect those that still wait."""
@@ -253,8 +254,7 @@ class GroupMachine:
         if kind is TimerKind.BATCH:
             batch = self._batchers[subject].take()
             return [] if batch is None else self._place(batch, subject, event.now)
-        group = self._register.groups.get(GroupId(subject))
-        if group is None:
+        if (group := self._register.groups.get(GroupId(subject))) is None:
             return []
         if kind is TimerKind.FILL:
             return self._seal(group, event.now) if group.phase is Phase.FILLING else []
@@ -296,5 +296,5 @@ class GroupMachine:
 
     def _abandon(self, query: QueryId) -> list[Action]:
         del self._register.places[query]
-        stopped = [Timer(TimerKind.DEADLINE, query), *drop(query, self._batchers.values())]
-        return [Abandon(query), *map(CancelTimer, stopped)]
+        timers = [Timer(TimerKind.DEADLINE, query), *drop(query, self._batchers.values())]
+        return [Abandon(query), *map(CancelTimer, timers)]

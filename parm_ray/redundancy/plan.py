@@ -24,6 +24,9 @@ class RedundancyPlan:
     k, r: slots of a group and parity queries sent for it; 1 and 0 when nothing is coded.
     fill_timeout_s: how long a group waits for its k-th batch after its first one; then it is
         encoded with the slots it has.
+    eager_share: a group is encoded as soon as it has a batch while at least this share 0..1 of the
+        parity slots is idle: at low rates nobody waits for company, and each query gets a parity of
+        its own; None = never (the paper's setting).
     hold_off_s: how long after a batch was dispatched a reconstruction, or the backup's answer, may be
         used at the earliest; 0 = as soon as it is there (the paper's setting).
     copies: calls of each batch that are sent at once; above 1 for "replicated" alone. keep: which of
@@ -42,6 +45,7 @@ class RedundancyPlan:
     k: int = 1
     r: int = 0
     fill_timeout_s: float = 0.02
+    eager_share: float | None = None
     hold_off_s: float = 0.0
     copies: int = 1
     keep: Keep = "finish"

@@ -145,6 +145,10 @@ class AssignedQueue(Generic[C]):
         return self._replicas.busy
 
     @property
+    def idle(self) -> int:
+        return self._replicas.idle
+
+    @property
     def replicas(self) -> int:
         return len(self._replicas)
 

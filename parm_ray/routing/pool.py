@@ -64,6 +64,10 @@ class CallQueue(Protocol[C]):
         """Slots in use."""
 
     @property
+    def idle(self) -> int:
+        """Slots that could take a call now."""
+
+    @property
     def replicas(self) -> int:
         """Replicas that exist."""
 
@@ -137,6 +141,10 @@ class SingleQueue(Generic[C]):
     @property
     def busy(self) -> int:
         return self._replicas.busy
+
+    @property
+    def idle(self) -> int:
+        return self._replicas.idle
 
     @property
     def replicas(self) -> int:

@@ -104,6 +104,7 @@ class PaperCase:
     k: int = 2
     shuffles: int = 4
     fill_timeout_s: float = NEVER_S
+    eager_share: float | None = None
     hold_off_s: float = 0.0
     tenant_nodes: int = 0
     tenant_rate: float = 0.0
@@ -120,6 +121,7 @@ def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) ->
         RedundancyPlan,
         deadline_s=NEVER_S,
         fill_timeout_s=case.fill_timeout_s,
+        eager_share=case.eager_share,
         hold_off_s=case.hold_off_s,
     )
     code = None

@@ -17,6 +17,7 @@ from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
 from parm_ray.routing import make_queue
+from parm_ray.routing.room import room, spare
 from parm_ray.serve.board import board_of
 from parm_ray.serve.driver import Driver
 from parm_ray.serve.losses import OneLossPerGroup
@@ -38,18 +39,14 @@ def assemble(
     recorder: QueryRecorder | None = None,
 ) -> Driver:
     """Return a driver whose pools follow their deployments' replicas. Call it on the ingress's loop."""
-    plan, shared = settings.redundancy_plan(), settings.plan.pool == "shared"
+    plan = settings.redundancy_plan()
     machine = GroupMachine(
         plan,
         code,
         batch_size=settings.batch.max_size,
         batch_wait_s=settings.batch.wait_ms / 1e3,
-        grant=lambda: all(
-            pool.queue.replicas > 0
-            and (pool.queue.queued_low if shared else pool.queue.queued) < settings.plan.max_queued_parity
-            for lane, pool in driver.pools.items()
-            if lane >= 0
-        ),
+        grant=lambda: room(driver.parity_queues(), settings.plan.max_queued_parity),
+        spare=lambda: spare(driver.parity_queues(), plan.eager_share),
     )
     driver = Driver(
         machine,
@@ -93,7 +90,7 @@ def assemble(
         driver.pools.update(dict.fromkeys(lanes, added))
         board_of(handle.app_name, handle.deployment_name).subscribe(added.set_replicas)
 
-    rows = range(len(settings.parity)) if shared else ()
+    rows = range(len(settings.parity)) if settings.plan.pool == "shared" else ()
     add("deployed", deployed, settings.model, (DEPLOYED, *rows))
     for row, handle in enumerate(parities):
         add(f"parity{row}", handle, settings.parity[row], (row,))

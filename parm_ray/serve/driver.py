@@ -31,6 +31,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
+from parm_ray.routing.room import Parity
 from parm_ray.serve.coding import Coding
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
@@ -38,22 +39,12 @@ from parm_ray.serve.pool import Ended, Pool
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import QueryRecorder
 from parm_ray.serve.trace import GroupTrace
+from parm_ray.serve.waiting import Waiting
 
 Array = NDArray[np.generic]
 
 
 _do = ByType()
-
-
-class Waiting:
-    """One query that waits for its answer."""
-
-    __slots__ = ("array", "future", "submitted")
-
-    def __init__(self, array: Array, future: asyncio.Future[Prediction], submitted: float) -> None:
-        self.array: Array | None = array
-        self.future = future
-        self.submitted = submitted
 
 
 class Driver:
@@ -133,6 +124,10 @@ class Driver:
     def open_timers(self) -> int:
         """Timers that run."""
         return len(self._timers)
+
+    def parity_queues(self) -> list[Parity]:
+        """The queues that take parity queries."""
+        return [(pool.queue, pool.holds_low(n)) for n, pool in self.pools.items() if n > DEPLOYED]
 
     def distinct_pools(self) -> list[Pool]:
         """Every pool once."""

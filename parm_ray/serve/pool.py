@@ -74,6 +74,10 @@ class Pool:
         self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 
+    def holds_low(self, lane: Lane) -> bool:
+        """Whether the lane's calls are of low priority here."""
+        return lane in self._low
+
     def withdraw(self, call: CallId) -> bool:
         """Remove a call that has not started; whether it was there."""
         found = self.queue.withdraw(call)

@@ -18,6 +18,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
+from parm_ray.routing.room import Parity
 from parm_ray.sim.pool import End, SimPool
 from parm_ray.sim.timers import Agenda, MachineTimers
 
@@ -139,14 +140,9 @@ class SimDriver:
         if self.pools[lane_of(action.call)].withdraw(action.call):
             self.feed(ev.Withdrawn(action.call, self._agenda.now))
 
-    def grant(self, max_queued: int) -> bool:
-        """Whether the parity pools would take another group: servers there, queues not too long."""
-        return all(
-            pool.queue.replicas > 0
-            and (pool.queue.queued if lane not in pool.spec.low else pool.queue.queued_low) < max_queued
-            for lane, pool in self.pools.items()
-            if lane > DEPLOYED
-        )
+    def parity_queues(self) -> list[Parity]:
+        """The queues that take parity queries."""
+        return [(pool.queue, n in pool.spec.low) for n, pool in self.pools.items() if n > DEPLOYED]
 
 
 def _nothing(action: act.Action) -> None:

@@ -14,6 +14,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups.group import Recoverer
 from parm_ray.groups.lanes import DEPLOYED, Lane
 from parm_ray.redundancy import RedundancyPlan
+from parm_ray.routing.room import room, spare
 from parm_ray.sim.driver import OUTCOMES, SimDriver
 from parm_ray.sim.pool import PoolSpec, SimPool
 from parm_ray.sim.timers import Agenda
@@ -118,7 +119,8 @@ def simulate(
         code,
         batch_size=batch_size,
         batch_wait_s=batch_wait_s,
-        grant=lambda: driver.grant(max_queued_parity),
+        grant=lambda: room(driver.parity_queues(), max_queued_parity),
+        spare=lambda: spare(driver.parity_queues(), plan.eager_share),
     )
     driver = SimDriver(machine, agenda, planned, encode_s=costs.encode_s, decode_s=costs.decode_s)
     made: list[SimPool] = []

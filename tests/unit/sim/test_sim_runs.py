@@ -113,3 +113,21 @@ def test_times_that_go_back_are_refused() -> None:
 
 def test_no_queries_are_no_trouble() -> None:
     assert len(simulate(RedundancyPlan(), [pool(1)], np.array([])).latency) == 0
+
+
+def test_an_eager_plan_waits_for_no_company_while_parity_servers_are_idle() -> None:
+    """Two parity servers, two queries half a second apart: each gets a parity of its own at once.
+
+    Without eagerness, or where too few are idle, the first waits for the second.
+    """
+
+    def groups(share: float | None, servers: int) -> list[int]:
+        plan = RedundancyPlan("coded", k=2, r=1, fill_timeout_s=9.0, eager_share=share, deadline_s=1e6)
+        pools = [pool(4), pool(servers, 0)]
+        return simulate(plan, pools, np.array([0.0, 0.5]), code=SLOT).group.tolist()
+
+    assert groups(None, 2) == [0, 0]
+    assert groups(0.5, 2) == [0, 1]
+    # The only parity server runs the first group's query when the second arrives: it opens a group, waits.
+    assert groups(1.0, 1) == [0, 1]
+    assert groups(1.0, 2) == [0, 1]

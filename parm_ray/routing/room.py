@@ -1,0 +1,26 @@
+"""Whether the parity queues have room for another group, and whether they have room to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from parm_ray.routing.pool import CallQueue
+
+Parity = tuple[CallQueue[Any], bool]
+"""A queue that takes parity queries, and whether they are of low priority there."""
+
+
+def room(parities: Collection[Parity], max_queued: int) -> bool:
+    """Whether every one has replicas, and fewer than `max_queued` parity queries waiting."""
+    return all(
+        queue.replicas > 0 and (queue.queued_low if low else queue.queued) < max_queued
+        for queue, low in parities
+    )
+
+
+def spare(parities: Collection[Parity], share: float | None) -> bool:
+    """Whether that share 0..1 of the slots of every one is idle; None = never."""
+    if share is None or not parities:
+        return False
+    return all(queue.idle >= share * queue.replicas * queue.slots > 0 for queue, _ in parities)
