@@ -1,4 +1,4 @@
-"""`python -m load_tests.sim_bench`: queries per second that the simulator does, and how that grows with servers.
+"""`python -m load_tests.sim_bench`: queries a second that the simulator does, and its growth with servers.
 
 Each point simulates the same number of queries at half of the servers' capacity, in one process; the
 figure is CPU time of that process, which other work on the machine disturbs least.
