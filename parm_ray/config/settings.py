@@ -242,6 +242,8 @@ class Settings(_Strict):
                     )
         if self.model.emulate.lose != "none" and not coded:
             raise ValueError(f"model.emulate.lose: expected none for plan.kind {self.plan.kind}")
+        if self.model.emulate.lose != "none" and self.plan.hedge is not None:
+            raise ValueError("model.emulate.lose: expected none with plan.hedge, which would answer for it")
         for row, pool in enumerate(self.parity):
             if pool.emulate.lose != "none":
                 raise ValueError(

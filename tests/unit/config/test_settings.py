@@ -38,6 +38,32 @@ def test_a_coded_plan_is_turned_into_seconds():
         ({"model": MODEL, "plan": {"kind": "coded"}}, "parity: expected 1 pool"),
         ({"model": MODEL, "parity": [MODEL]}, "parity: expected no pool"),
         ({"model": MODEL, "plan": {"kind": "default"}}, "default_answer"),
+        ({"model": MODEL, "plan": {"kind": "backup"}}, "backup: expected a pool"),
+        ({"model": MODEL, "backup": MODEL}, "backup: expected a pool"),
+        ({"model": MODEL, "plan": {"kind": "hedged", "hedge": {"rule": "fixed"}}}, "delay_ms"),
+        ({"model": MODEL, "plan": {"hedge": {}}}, "hedge: only for plan.kind hedged or coded"),
+        ({"model": MODEL, "plan": {"kind": "hedged", "pool": "shared"}}, "pool: only for plan.kind coded"),
+        (
+            {
+                "model": MODEL,
+                "plan": {"kind": "coded", "pool": "shared"},
+                "parity": [{"artifact": "p", "replicas": 2}],
+            },
+            "parity[0].replicas: not with plan.pool shared",
+        ),
+        (
+            {
+                "model": {**MODEL, "emulate": {"lose": "one_per_group"}},
+                "plan": {"kind": "coded", "hedge": {}},
+                "parity": [{"artifact": "p"}],
+            },
+            "model.emulate.lose",
+        ),
+        (
+            {"model": {**MODEL, "emulate": {"service_ms": 5, "service": {"kind": "exponential"}}}},
+            "service: not together with service_ms",
+        ),
+        ({"model": {**MODEL, "emulate": {"service": {"kind": "magic"}}}}, "kind: expected one of"),
         ({"model": MODEL, "deadline_ms": 0}, "args.deadline_ms"),
         ({"model": MODEL, "queue": {"discipline": "lifo"}}, "args.queue.discipline"),
         ("model", "args"),
