@@ -20,9 +20,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
 
+from pydantic import ValidationError
 from rich.console import Console
 
 from load_tests import netlab, report
+from load_tests.client import SendFailed
 from load_tests.cluster import ClusterError, cluster
 from load_tests.experiment.rows import json_rows, measure
 from load_tests.experiment.runs import Run, read_run
@@ -49,7 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _inside_a_lab(scenario, options, arguments)
         with _place(options.on) as place:
             carry_out(scenario, wanted, place, out, ROOT, run, Reporter(stderr))
-    except (ParmError, ClusterError, netlab.NetlabError, OSError, KeyError) as error:
+    except (
+        ParmError,
+        ClusterError,
+        netlab.NetlabError,
+        ValidationError,
+        SendFailed,
+        OSError,
+        KeyError,
+    ) as error:
         stderr.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
     if options.json:

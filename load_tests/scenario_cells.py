@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from load_tests.experiment.runs import Cell, Replica
 from load_tests.phase import Phase
 from parm_ray.config.scenario import Scenario, ScenarioPlan
-
-Page = Mapping[str, Any]
 
 
 def cell_of(
@@ -59,19 +54,15 @@ def _grown(phase: Phase, pool: str, counter: str) -> float:
 
 
 def _extra_work(phase: Phase) -> float | None:
-    """Busy seconds beyond one call a query on the deployed model, as a share of those."""
-    deployed = phase.after["pools"]["deployed"]
-    before = phase.before["pools"]["deployed"]
-    calls = _lane(deployed, "calls_by_lane") - _lane(before, "calls_by_lane")
-    busy = _lane(deployed, "busy_s_by_lane") - _lane(before, "busy_s_by_lane")
+    """Busy seconds beyond those of every batch's first call, as a share of them.
+
+    First calls that were never made or not answered count as long as the others on average.
+    """
+    now, then = phase.after["pools"]["deployed"]["first"], phase.before["pools"]["deployed"]["first"]
+    pushed, calls, busy = (now[name] - then[name] for name in ("pushed", "calls", "busy_s"))
     if not calls or not busy:
         return None
-    originals = busy * len(phase.records) / calls
-    return round(_busy(phase) / originals - 1, 4)
-
-
-def _lane(pool: Page, counter: str) -> float:
-    return float(pool[counter].get("deployed", 0.0))
+    return round(_busy(phase) / (busy * pushed / calls) - 1, 4)
 
 
 def _replicas(phase: Phase, seconds: float) -> list[Replica]:

@@ -88,7 +88,9 @@ class Scenario(_Strict):
     capacity, or rates: queries per second; one of the two. queries: a repetition, of which the first
     `warm_up` do not count. service: how long calls of the deployed model take, {kind, ...} as
     `workload.from_mapping` takes it, seconds; parity_service, backup_service: of the other models, where
-    they differ. seed: of arrivals and slow calls; a repetition adds its number.
+    they differ. seed: of arrivals and slow calls. The simulator draws both anew for
+    each repetition and point; a real run draws the arrivals anew, and goes on along one script of slow
+    calls, which a deployment is started with.
     artifacts: the directory of the models for a real run. lab, shuffles: nodes, links and background
     traffic of a real run, as `load_tests.netlab` and `load_tests.shuffles` take them.
     """
@@ -181,6 +183,8 @@ def load_scenario(path: Path) -> Scenario:
         return Scenario.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 ({error.reason})") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({error})") from None
     except ValidationError as error:

@@ -46,6 +46,8 @@ class EmulateSettings(_Strict):
 
     @model_validator(mode="after")
     def _one_service_time(self) -> EmulateSettings:
+        if self.slow_share and not self.service_ms and self.service is None:
+            raise ValueError("slow_share: does nothing without service_ms or service")
         if self.service is not None:
             if self.service_ms:
                 raise ValueError("service: not together with service_ms")

@@ -6,7 +6,11 @@ from parm_ray.core import CallId, CallKind
 from parm_ray.groups.actions import Action, CancelTimer, StartTimer
 from parm_ray.groups.events import Timer, TimerKind
 from parm_ray.groups.group import Call, Group, Slot
+from parm_ray.groups.transitions import CallState
 from parm_ray.redundancy import Hedger, RedundancyPlan
+
+REFUSED_S = 0.01
+"""How soon at the earliest a hedge that the budget refused asks again, seconds."""
 
 
 class Covering:
@@ -38,6 +42,8 @@ class Covering:
     def started(self, group: Group, call: Call, now: float) -> list[Action]:
         """A data call, or a copy of one, left its queue."""
         index, slot = call.id.place, group.slots[call.id.place]
+        if call.state is not CallState.OUTSTANDING:
+            return []
         if self._keeps_first_start:
             slot.started = now
             return group.call_off(other for other in slot.same() if other is not call)
@@ -57,14 +63,14 @@ class Covering:
         slot.hedge_started = True
         return [StartTimer(_timer(group, index), now)]
 
-    def _await_hedge(self, group: Group, index: int, now: float) -> list[Action]:
-        """Ask to be told when the slot's call has run for the hedge delay."""
+    def _await_hedge(self, group: Group, index: int, now: float, least_s: float = 0.0) -> list[Action]:
+        """Ask to be told when the slot's call has run for the hedge delay, or `least_s` from now."""
         delay = self._hedger.delay_s if self._hedger is not None else None
         slot = group.slots[index]
         if delay is None or slot.hedge_started or not self._worth_a_hedge(slot):
             return []
         slot.hedge_started = True
-        return [StartTimer(_timer(group, index), now + delay)]
+        return [StartTimer(_timer(group, index), now + max(delay, least_s))]
 
     def hedge_due(self, group: Group, index: int, now: float) -> list[Action]:
         """The slot's call has run for the hedge delay: send the batch again, if it is still worth it."""
@@ -79,7 +85,7 @@ class Covering:
         if self._hedger is not None and self._hedger.allow(now):
             return [group.copy(index)]
         # The budget may have more by then; the deadline ends this.
-        return self._await_hedge(group, index, now)
+        return self._await_hedge(group, index, now, REFUSED_S)
 
     def _worth_a_hedge(self, slot: Slot) -> bool:
         return bool(slot.waiting) and not slot.copies and slot.call.in_flight

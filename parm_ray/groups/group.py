@@ -136,12 +136,15 @@ class Group:
         self.open_calls += 1
         return Dispatch(call, queries)
 
-    def resend(self, slot: Slot, now: float) -> Dispatch:
-        """Send a batch again after its replica died; only what still waits matters, rows stay."""
+    def resend(self, slot: Slot) -> Dispatch:
+        """Send a batch again after its replica died; only what still waits matters, rows stay.
+
+        Its hold-off still counts from the first dispatch.
+        """
         old = slot.call.id
         slot.call = Call(old._replace(attempt=old.attempt + 1))
         self.open_calls += 1
-        slot.dispatched, slot.started = now, None
+        slot.started = None
         return Dispatch(slot.call.id, slot.queries)
 
     def copy(self, index: int) -> DispatchCopy:

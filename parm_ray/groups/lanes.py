@@ -18,6 +18,11 @@ def lane_of(call: CallId) -> Lane:
     return BACKUP if call.kind is CallKind.BACKUP else DEPLOYED
 
 
+def is_first(call: CallId) -> bool:
+    """Whether it is what a batch costs without redundancy: its first call, first attempt."""
+    return call.kind is CallKind.DATA and call.attempt == 0
+
+
 def lane_name(lane: Lane) -> str:
     """Return what statistics call it."""
     return {DEPLOYED: "deployed", BACKUP: "backup"}.get(lane, f"parity{lane}")

@@ -179,12 +179,12 @@ class GroupMachine:
         wanted = call.state is CallState.OUTSTANDING
         group.end(call, CallStep.FAILURE)
         actions: list[Action] = []
-        if event.call.kind is CallKind.DATA:
+        if event.call.kind in FIRST_OR_COPY:
             slot = group.slots[event.call.place]
             slot.error = event.error
-            retry = event.crashed and wanted and event.call.attempt < self.plan.crash_retries
-            if retry and slot.waiting and not slot.known:
-                actions.append(group.resend(slot, event.now))
+            left = slot.call.id.attempt < self.plan.crash_retries and not slot.in_flight
+            if event.crashed and wanted and left and slot.waiting and not slot.known:
+                actions += [*self._covering.cleared(group, event.call.place), group.resend(slot)]
         return actions + self._progress(group, event.now)
 
     @_on(ev.Withdrawn)

@@ -61,7 +61,7 @@ class CallStep(str, Enum):
 
     ANSWER = "answered"
     FAILURE = "failed"
-    WITHDRAW = "its group is resolved"
+    WITHDRAW = "nobody wants it any more"
     REMOVED = "removed from its queue"
 
 

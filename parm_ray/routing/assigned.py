@@ -21,11 +21,14 @@ class AssignedQueue(Generic[C]):
     """A FIFO per replica. rule: "round_robin", "random", or "power_of_two" (the shorter of two drawn).
 
     Low-priority calls are not assigned: they wait in one FIFO for a replica with nothing else to do.
-    A call whose replica vanishes or is put on probation is assigned again. rng: of the draws.
+    A call whose replica vanishes or is put on probation is assigned again. rng: of the draws. reserve: as
+    for `SingleQueue`.
     """
 
-    def __init__(self, rule: str, slots: int = 1, rng: random.Random | None = None) -> None:
-        self._rule = rule
+    def __init__(
+        self, rule: str, slots: int = 1, rng: random.Random | None = None, reserve: float = 0.0
+    ) -> None:
+        self._rule, self._reserve = rule, reserve
         self._rng = rng or random.Random(0)
         self._replicas: Replicas[C] = Replicas(slots)
         self._lines: dict[str, OrderedDict[C, Hashable]] = {}
@@ -85,7 +88,7 @@ class AssignedQueue(Generic[C]):
             del self._line_of[call]
             self._replicas.begin(call, group, name)
             return Placement(call, name)
-        if not self._low:
+        if not self._low or self._replicas.idle - 1 < self._reserve * len(self._replicas) * self.slots:
             return None
         call, group = next(iter(self._low.items()))
         free = self._replicas.pick(group, used_nodes(group))
@@ -172,4 +175,4 @@ def make_queue(
         raise ValueError(f"discipline: expected one of {DISCIPLINES}, got {discipline!r}")
     if discipline == "single":
         return SingleQueue(slots, reserve)
-    return AssignedQueue(discipline, slots, rng)
+    return AssignedQueue(discipline, slots, rng, reserve)

@@ -23,4 +23,6 @@ def spare(parities: Collection[Parity], share: float | None) -> bool:
     """Whether that share 0..1 of the slots of every one is idle; None = never."""
     if share is None or not parities:
         return False
-    return all(queue.idle >= share * queue.replicas * queue.slots > 0 for queue, _ in parities)
+    return all(
+        queue.replicas > 0 and queue.idle >= share * queue.replicas * queue.slots for queue, _ in parities
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from parm_ray.core import Outcome
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.scenarios.cells import SimulatedCell
+from parm_ray.sim import OUTCOMES
 from parm_ray.stats import LatencySummary, percentile, summarise
 
 Row = dict[str, Any]
@@ -70,7 +71,12 @@ def _summary(cell: SimulatedCell, warm_up: int) -> LatencySummary:
 
 
 def _share(cells: Sequence[SimulatedCell], outcome: Outcome, warm_up: int) -> float:
-    return round(median(cell.found.share(outcome, warm_up) for cell in cells), 5)
+    """Share of the answers."""
+    failed = OUTCOMES.index(Outcome.FAILED)
+    wanted = OUTCOMES.index(outcome)
+    answers = sum(int((cell.found.outcome[warm_up:] != failed).sum()) for cell in cells)
+    found = sum(int((cell.found.outcome[warm_up:] == wanted).sum()) for cell in cells)
+    return round(found / answers, 5) if answers else 0.0
 
 
 def _ms(value: float) -> float | None:

@@ -93,7 +93,7 @@ class Driver:
             raise DeadlineExceeded("the deadline had already passed when the query arrived")
         pool = self.pools[DEPLOYED]
         room = self._max_queued - pool.queue.queued
-        if queries > max(room, 0):
+        if queries * self.machine.plan.copies > max(room, 0):
             raise Overloaded(
                 f"{pool.queue.queued} batches wait, at most {self._max_queued} may", pool.wait_s()
             )
@@ -176,7 +176,7 @@ class Driver:
         if ended.outputs is None:
             self.feed(ev.CallFailed(call, now, ended.error, ended.crashed))
         else:
-            if self._recorder is not None and call.kind is CallKind.DATA:
+            if self._recorder is not None and call.kind in (CallKind.DATA, CallKind.COPY):
                 self._recorder.answered(call, ended.outputs)
             self.payloads.answer(call, ended.outputs)
             self.feed(ev.Answered(call, now))

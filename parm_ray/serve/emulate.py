@@ -26,11 +26,13 @@ class Emulation:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._calls = count()
+        self._calls, self._models = count(), count()
 
     def of(self, predictor: Predictor, settings: EmulateSettings) -> Predictor:
         """Return the predictor as the settings stretch it: itself when nothing is emulated."""
-        rng = np.random.default_rng([settings.seed, zlib.crc32(self._server.encode())])
+        # Models that share a replica draw their own times.
+        name = f"{self._server}/{next(self._models)}"
+        rng = np.random.default_rng([settings.seed, zlib.crc32(name.encode())])
         service = settings.service_time(rng)
         if service is None:
             return predictor

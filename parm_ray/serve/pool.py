@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.core import CallId, Clock, monotonic
-from parm_ray.groups.lanes import Lane, lane_of
+from parm_ray.groups.lanes import Lane, is_first, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, nowhere
 from parm_ray.serve.transport import ReplicaGone, Transport
 
@@ -55,6 +55,7 @@ class Pool:
         self.calls = 0
         self.service_s = 0.05
         self.by_replica: dict[str, tuple[int, float]] = {}
+        self.first_pushed, self.first_calls, self.first_busy_s = 0, 0, 0.0
         self.calls_by_lane: defaultdict[Lane, int] = defaultdict(int)
         self._busy_s: defaultdict[Lane, float] = defaultdict(float)
         self.nodes: dict[str, str] = {}
@@ -71,6 +72,7 @@ class Pool:
     def push(self, call: CallId, payload: Array) -> None:
         """Queue a call and start what can start."""
         self._payloads[call] = payload
+        self.first_pushed += is_first(call)
         self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 
@@ -88,6 +90,9 @@ class Pool:
     def set_replicas(self, nodes: Mapping[str, str]) -> None:
         """Take over the list of replicas (id -> node) and start what can start."""
         self.queue.set_replicas(nodes)
+        for replica in self.nodes.keys() - nodes.keys():
+            for transport in self._transports.values():
+                transport.forget(replica)
         # What a long life of dead replicas did is nobody's interest: the page shows those that exist.
         self.by_replica = {name: self.by_replica.get(name, (0, 0.0)) for name in nodes}
         self.nodes = dict(nodes)
@@ -124,6 +129,8 @@ class Pool:
             self.by_replica[replica] = calls + 1, busy + spent
         self.calls += 1
         if ended.outputs is not None:
+            if is_first(call):
+                self.first_calls, self.first_busy_s = self.first_calls + 1, self.first_busy_s + spent
             self.service_s += 0.05 * (spent - self.service_s)
         self.queue.finish(call, replica, crashed=crashed)
         if crashed and (back_at := self.queue.suspend(replica, self._clock())) is not None:

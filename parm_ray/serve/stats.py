@@ -57,6 +57,11 @@ class IngressStats:
                     "busy_s_by_lane": {lane_name(n): s for n, s in pool.busy_by_lane().items()},
                     "calls": pool.calls,
                     "calls_by_lane": {lane_name(n): calls for n, calls in pool.calls_by_lane.items()},
+                    "first": {
+                        "pushed": pool.first_pushed,
+                        "calls": pool.first_calls,
+                        "busy_s": pool.first_busy_s,
+                    },
                     "by_replica": {
                         name: {"node": pool.nodes[name], "calls": calls, "busy_s": busy}
                         for name, (calls, busy) in pool.by_replica.items()

@@ -26,6 +26,9 @@ class Transport(Protocol):
     async def call(self, replica: str, batch: Array) -> Array:
         """Return the outputs. Raises ReplicaGone, or whatever the model raised."""
 
+    def forget(self, replica: str) -> None:
+        """Drop what is kept for a replica that is gone."""
+
 
 class HandleTransport:
     """Calls `method`(batch, *arguments) of a deployment's replicas through its Serve handle.

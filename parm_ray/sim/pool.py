@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from parm_ray.core import CallId
-from parm_ray.groups.lanes import Lane, lane_of
+from parm_ray.groups.lanes import Lane, is_first, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, make_queue, nowhere
 from parm_ray.sim.timers import Agenda
 
@@ -42,6 +42,7 @@ class PoolSpec:
 class _Running:
     server: str
     since: float
+    ends: float
     lost: bool = False
 
 
@@ -71,6 +72,7 @@ class SimPool:
         self.queue.set_replicas(self._nodes)
         self.busy_s: defaultdict[Lane, float] = defaultdict(float)
         self.calls: defaultdict[Lane, int] = defaultdict(int)
+        self.first_pushed, self.first_calls, self.first_busy_s = 0, 0, 0.0
         self.busy_by_server: defaultdict[str, float] = defaultdict(float)
         self._agenda = agenda
         self._low = frozenset(spec.low)
@@ -82,6 +84,7 @@ class SimPool:
 
     def push(self, call: CallId) -> None:
         """Queue a call and start what can start."""
+        self.first_pushed += is_first(call)
         self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 
@@ -92,7 +95,9 @@ class SimPool:
         run = self._running.get(call)
         if self._cancel_s is not None and run is not None and not run.lost:
             run.lost = True
-            self._agenda.plan(self._agenda.now + self._cancel_s, self._stopped, (call, run))
+            # Its own end may come first, and is the better answer to "when is the server free".
+            at = min(self._agenda.now + self._cancel_s, run.ends)
+            self._agenda.plan(at, self._stopped, (call, run))
         return False
 
     def pump(self) -> None:
@@ -102,9 +107,9 @@ class SimPool:
             call, server = placed
             number = self._begun[server]
             self._begun[server] = number + 1
-            run = self._running[call] = _Running(server, now)
-            seconds = self.spec.service(server, number, now, lane_of(call))
-            self._agenda.plan(now + seconds, self._ended, (call, run))
+            ends = now + self.spec.service(server, number, now, lane_of(call))
+            run = self._running[call] = _Running(server, now, ends)
+            self._agenda.plan(ends, self._ended, (call, run))
             if self._on_start is not None:
                 self._on_start(call)
 
@@ -140,5 +145,7 @@ class SimPool:
         self.busy_s[lane] += spent
         self.calls[lane] += 1
         self.busy_by_server[run.server] += spent
+        if how == "answered" and is_first(call):
+            self.first_calls, self.first_busy_s = self.first_calls + 1, self.first_busy_s + spent
         self.queue.finish(call, run.server, crashed=how == "crashed")
         self._on_end(call, how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,8 @@ class Simulated:
 
     planned, latency: seconds; latency is inf for a failed query. outcome: an index into
     `sim.driver.OUTCOMES`. busy_s, calls: by lane, over all servers. span_s: from the first arrival to the
-    end of the last call. servers: by the pool's first lane.
+    end of the last call. pools: the lanes and the slots of each. first: first calls that were made, that
+    were answered, and the seconds of the latter.
     """
 
     planned: Times
@@ -63,7 +65,8 @@ class Simulated:
     lateness: Times
     busy_s: dict[Lane, float]
     calls: dict[Lane, int]
-    servers: dict[Lane, int]
+    pools: tuple[tuple[tuple[Lane, ...], int], ...]
+    first: tuple[int, int, float]
     busy_by_server: dict[str, float] = field(default_factory=dict)
     span_s: float = 0.0
 
@@ -72,22 +75,18 @@ class Simulated:
         return float((self.outcome[skip:] == OUTCOMES.index(outcome)).mean())
 
     def utilisation(self, lane: Lane = DEPLOYED) -> float:
-        """Busy share of the servers of the pool whose first lane is `lane`, all its lanes together."""
-        return self._busy_of_pool[lane] / (self.servers[lane] * self.span_s)
-
-    @property
-    def _busy_of_pool(self) -> dict[Lane, float]:
-        first = sorted(self.servers)
-        busy = dict.fromkeys(first, 0.0)
-        for lane, seconds in self.busy_s.items():
-            busy[lane if lane in busy else DEPLOYED] += seconds
-        return busy
+        """Busy share of the slots of the pool that takes `lane`, all its lanes together."""
+        lanes, slots = next(pool for pool in self.pools if lane in pool[0])
+        return sum(self.busy_s[one] for one in lanes) / (slots * self.span_s)
 
     @property
     def extra_work(self) -> float:
-        """Busy seconds beyond one call a query on the deployed model, as a share of those."""
-        originals = self.busy_s[DEPLOYED] * len(self.planned) / max(1, self.calls[DEPLOYED])
-        return sum(self.busy_s.values()) / originals - 1 if originals else 0.0
+        """Busy seconds beyond those of every batch's first call, as a share of them.
+
+        First calls that were withdrawn or stopped count as long as the others on average.
+        """
+        pushed, calls, busy = self.first
+        return sum(self.busy_s.values()) / (busy * pushed / calls) - 1 if calls and busy else 0.0
 
 
 def simulate(
@@ -136,6 +135,7 @@ def simulate(
         )
         made.append(pool)
         driver.pools.update(dict.fromkeys(spec.lanes, pool))
+    _check_outages(outages)
     for outage in outages:
         _plan_outage(agenda, made, outage)
     driver.run()
@@ -153,6 +153,17 @@ def _elsewhere(pools: Sequence[SimPool], me: int, group: Hashable) -> set[str]:
     if len(pools) == 1:
         return set()
     return {node for n, pool in enumerate(pools) if n != me for node in pool.queue.nodes_of(group)}
+
+
+def _check_outages(outages: Sequence[Outage]) -> None:
+    until: dict[str, float] = {}
+    for outage in sorted(outages, key=lambda outage: outage.at):
+        end = math.inf if outage.back is None else outage.back
+        if not 0 <= outage.at < end:
+            raise ValueError(f"outages: {outage.server}: expected 0 <= at < back, got {outage}")
+        if outage.at < until.get(outage.server, 0.0):
+            raise ValueError(f"outages: {outage.server}: two at once, the second from {outage.at} s")
+        until[outage.server] = end
 
 
 def _plan_outage(agenda: Agenda, pools: Sequence[SimPool], outage: Outage) -> None:
@@ -184,7 +195,12 @@ def _simulated(driver: SimDriver, pools: Sequence[SimPool], overhead_s: float) -
         lateness=driver.lateness,
         busy_s=busy,
         calls=calls,
-        servers={pool.spec.lanes[0]: len(pool.spec.servers) for pool in pools},
+        pools=tuple((tuple(p.spec.lanes), len(p.spec.servers) * p.spec.slots) for p in pools),
+        first=(
+            sum(pool.first_pushed for pool in pools),
+            sum(pool.first_calls for pool in pools),
+            sum(pool.first_busy_s for pool in pools),
+        ),
         busy_by_server={name: s for pool in pools for name, s in pool.busy_by_server.items()},
         span_s=driver.last_end - float(driver.planned[0]) if len(driver.planned) else 0.0,
     )

@@ -38,6 +38,9 @@ class HeldTransport:
     def __init__(self) -> None:
         self.calls: list[HeldCall] = []
 
+    def forget(self, replica: str) -> None:
+        self.forgotten = [*getattr(self, "forgotten", []), replica]
+
     async def call(self, replica: str, batch: np.ndarray) -> np.ndarray:
         held = HeldCall(replica, batch, asyncio.get_running_loop().create_future())
         self.calls.append(held)

@@ -93,6 +93,7 @@ def page(seconds: float, calls: int, copies: int, busy: float) -> dict[str, Any]
                 "busy_s": deployed,
                 "busy_s_by_lane": {"deployed": deployed},
                 "calls_by_lane": {"deployed": calls + copies},
+                "first": {"pushed": calls, "calls": calls, "busy_s": calls * 0.05},
                 "by_replica": {"r1": {"node": "n" * 20, "calls": calls, "busy_s": deployed}},
             },
             "parity0": {

@@ -115,19 +115,59 @@ def test_no_queries_are_no_trouble() -> None:
     assert len(simulate(RedundancyPlan(), [pool(1)], np.array([])).latency) == 0
 
 
-def test_an_eager_plan_waits_for_no_company_while_parity_servers_are_idle() -> None:
-    """Two parity servers, two queries half a second apart: each gets a parity of its own at once.
+def test_an_eager_plan_waits_for_company_only_while_parity_servers_are_busy() -> None:
+    """Queries at 0, 0.5 and 0.6 s; parity queries take a second.
 
-    Without eagerness, or where too few are idle, the first waits for the second.
+    Never eager: the first two share a group. One parity server: the first takes it at once, and while it is
+    busy the other two must share. Two: of them one is idle when the second comes, and none for the third,
+    which waits until its fill timeout.
     """
 
     def groups(share: float | None, servers: int) -> list[int]:
         plan = RedundancyPlan("coded", k=2, r=1, fill_timeout_s=9.0, eager_share=share, deadline_s=1e6)
-        pools = [pool(4), pool(servers, 0)]
-        return simulate(plan, pools, np.array([0.0, 0.5]), code=SLOT).group.tolist()
+        pools = [pool(4, seconds=2.0), pool(servers, 0)]
+        return simulate(plan, pools, np.array([0.0, 0.5, 0.6]), code=SLOT).group.tolist()
 
-    assert groups(None, 2) == [0, 0]
-    assert groups(0.5, 2) == [0, 1]
-    # The only parity server runs the first group's query when the second arrives: it opens a group, waits.
-    assert groups(1.0, 1) == [0, 1]
-    assert groups(1.0, 2) == [0, 1]
+    assert groups(None, 2) == [0, 0, 1]
+    assert groups(0.5, 1) == [0, 1, 1]
+    assert groups(0.5, 2) == [0, 1, 2]
+    assert groups(1.0, 2) == [0, 1, 1]
+    assert groups(0.0, 1) == [0, 1, 2]
+
+
+def test_utilisation_counts_slots_and_the_lanes_of_the_pool_it_is_asked_for() -> None:
+    rate = arrivals(800, 2.0)
+    four = simulate(RedundancyPlan(deadline_s=1e6), [pool(1, slots=4)], rate)
+    assert four.utilisation() == pytest.approx(2.0 / 4, abs=0.06)
+    code = make_code("weighted", "subtract", 2, 2)
+    plan = RedundancyPlan("coded", k=2, r=2, fill_timeout_s=1e5, deadline_s=1e6)
+    both = simulate(plan, [pool(6), pool(6, 0, lanes=[0, 1])], rate, code=code)
+    assert both.utilisation(DEPLOYED) == pytest.approx(2 / 6, abs=0.04)
+    assert both.utilisation(1) == pytest.approx(2 * 1 / 6, abs=0.04)
+
+
+def test_extra_work_is_of_seconds_not_of_calls() -> None:
+    """Batches are no saving on one call a query; a copy stopped at once costs what it ran."""
+    batched = simulate(RedundancyPlan(deadline_s=1e6), [pool(4)], arrivals(), batch_size=4, batch_wait_s=9.0)
+    assert batched.extra_work == pytest.approx(0.0)
+    plan = RedundancyPlan("replicated", copies=2, deadline_s=1e6)
+    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 1.0 if s == "a" else 9.0)
+    stopped = simulate(plan, [spec], np.array([0.0]), costs=Costs(cancel_s=0.0))
+    assert stopped.extra_work == pytest.approx(1.0)
+    kept = simulate(plan, [spec], np.array([0.0]))
+    assert kept.extra_work == pytest.approx(9.0)
+
+
+def test_a_hedge_without_delay_and_budget_does_not_stand_still() -> None:
+    hedge = Hedge("fixed", 0.0, budget_ratio=0.0, budget_floor_per_s=0.0)
+    found = simulate(RedundancyPlan("hedged", hedge=hedge, deadline_s=1e6), [pool(4)], arrivals(20))
+    assert found.share(Outcome.ORIGINAL) == 1
+
+
+@pytest.mark.parametrize(
+    "outages",
+    [[Outage("-1/0", 1.0, 0.5)], [Outage("-1/0", 1.0, 5.0), Outage("-1/0", 2.0, 3.0)], [Outage("x", 1.0)]],
+)
+def test_outages_that_cannot_be_are_refused(outages: list[Outage]) -> None:
+    with pytest.raises(ValueError, match="outages"):
+        simulate(RedundancyPlan(), [pool(2)], np.array([0.0]), outages=outages)
