@@ -36,6 +36,8 @@ from parm_ray.core import ConfigError, ParmError
 
 ROOT = Path(__file__).resolve().parents[1]
 
+_CANNOT = (ParmError, ClusterError, netlab.NetlabError, ValidationError, SendFailed, OSError, KeyError)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run it and return the exit status: 0, or 2 if it could not run."""

@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=3, help="the median counts (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     options = parser.parse_args(argv)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for plan in PLANS:
         found = {
             n: statistics.median(rate_of(plan, n, options.queries, seed) for seed in range(options.repeats))
