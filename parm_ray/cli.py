@@ -24,7 +24,9 @@ def _print(data: Any, as_json: bool, table: Table) -> None:
     if as_json:
         print(json.dumps(data, indent=2))
     else:
-        Console().print(table)
+        console = Console()
+        # In a log there is no terminal to fit: room for every column.
+        (console if console.is_terminal else Console(width=160)).print(table)
 
 
 def _fail(error: Exception) -> None:
