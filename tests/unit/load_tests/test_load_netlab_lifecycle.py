@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,7 +113,12 @@ def test_processes_that_detach_or_refuse_to_end_end_all_the_same() -> None:
         lab.run(
             [sys.executable, "-c", f"{deaf}; os.fork() and os._exit(0); os.execlp('sleep', 'sleep', '600')"]
         )
-        (detached,) = members.members(members.identities([lab.layout.namespace(0)]))
+        # Its parents are about to exit, and may still be there.
+        give_up = time.monotonic() + 30
+        while len(found := members.members(members.identities([lab.layout.namespace(0)]))) > 1:
+            assert time.monotonic() < give_up, found
+            time.sleep(0.02)
+        (detached,) = found
         stopped = lab.popen(["sleep", "600"], node=1)
         stopped.send_signal(signal.SIGSTOP)
     assert gone(detached.pid)
