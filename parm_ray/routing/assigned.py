@@ -8,16 +8,15 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from parm_ray.core import DISCIPLINES
-from parm_ray.routing.pool import CallQueue, Placement, SingleQueue, UsedNodes, nowhere
-from parm_ray.routing.replicas import Replicas
+from parm_ray.routing.pool import CallQueue, OverReplicas, Placement, SingleQueue, UsedNodes, nowhere
 
 C = TypeVar("C", bound=Hashable)
 
 
-class AssignedQueue(Generic[C]):
+class AssignedQueue(OverReplicas[C]):
     """A FIFO per replica. rule: "round_robin", "random", or "power_of_two" (the shorter of two drawn).
 
     Low-priority calls are not assigned: they wait in one FIFO for a replica with nothing else to do.
@@ -28,9 +27,9 @@ class AssignedQueue(Generic[C]):
     def __init__(
         self, rule: str, slots: int = 1, rng: random.Random | None = None, reserve: float = 0.0
     ) -> None:
-        self._rule, self._reserve = rule, reserve
+        super().__init__(slots, reserve)
+        self._rule = rule
         self._rng = rng or random.Random(0)
-        self._replicas: Replicas[C] = Replicas(slots)
         self._lines: dict[str, OrderedDict[C, Hashable]] = {}
         self._line_of: dict[C, str] = {}
         self._homeless: OrderedDict[C, Hashable] = OrderedDict()
@@ -88,7 +87,7 @@ class AssignedQueue(Generic[C]):
             del self._line_of[call]
             self._replicas.begin(call, group, name)
             return Placement(call, name)
-        if not self._low or self._replicas.idle - 1 < self._reserve * len(self._replicas) * self.slots:
+        if not self._low or not self._low_may_start():
             return None
         call, group = next(iter(self._low.items()))
         free = self._replicas.pick(group, used_nodes(group))
@@ -99,7 +98,7 @@ class AssignedQueue(Generic[C]):
         return Placement(call, free)
 
     def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
-        self._replicas.end(call, replica, crashed=crashed)
+        super().finish(call, replica, crashed=crashed)
         self._startable[replica] = None
 
     def _house(self) -> None:
@@ -142,25 +141,6 @@ class AssignedQueue(Generic[C]):
     @property
     def queued_low(self) -> int:
         return len(self._low)
-
-    @property
-    def busy(self) -> int:
-        return self._replicas.busy
-
-    @property
-    def idle(self) -> int:
-        return self._replicas.idle
-
-    @property
-    def replicas(self) -> int:
-        return len(self._replicas)
-
-    @property
-    def slots(self) -> int:
-        return self._replicas.slots
-
-    def nodes_of(self, group: Hashable) -> set[str]:
-        return self._replicas.nodes_of(group)
 
 
 def make_queue(

@@ -79,7 +79,41 @@ class CallQueue(Protocol[C]):
         """Nodes that run a member of the group."""
 
 
-class SingleQueue(Generic[C]):
+class OverReplicas(Generic[C]):
+    """The part of a queue that only looks at its replicas. reserve: see `SingleQueue`."""
+
+    def __init__(self, slots: int, reserve: float) -> None:
+        self._replicas: Replicas[C] = Replicas(slots)
+        self._reserve = reserve
+
+    def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
+        self._replicas.end(call, replica, crashed=crashed)
+
+    def _low_may_start(self) -> bool:
+        """Whether a low-priority call that starts now leaves enough slots idle."""
+        return self._replicas.idle - 1 >= self._reserve * len(self._replicas) * self.slots
+
+    @property
+    def busy(self) -> int:
+        return self._replicas.busy
+
+    @property
+    def idle(self) -> int:
+        return self._replicas.idle
+
+    @property
+    def replicas(self) -> int:
+        return len(self._replicas)
+
+    @property
+    def slots(self) -> int:
+        return self._replicas.slots
+
+    def nodes_of(self, group: Hashable) -> set[str]:
+        return self._replicas.nodes_of(group)
+
+
+class SingleQueue(OverReplicas[C]):
     """One FIFO: a call goes to a replica only when one has a free slot (the paper's discipline).
 
     It goes to a free replica that runs no other member of its group and, among those, to one on a node
@@ -91,8 +125,7 @@ class SingleQueue(Generic[C]):
     """
 
     def __init__(self, slots: int = 1, reserve: float = 0.0) -> None:
-        self._replicas: Replicas[C] = Replicas(slots)
-        self._reserve = reserve
+        super().__init__(slots, reserve)
         self._waiting: OrderedDict[C, Hashable] = OrderedDict()
         self._low: OrderedDict[C, Hashable] = OrderedDict()
 
@@ -117,7 +150,7 @@ class SingleQueue(Generic[C]):
         waiting = self._waiting
         if not waiting:
             waiting = self._low
-            if not waiting or self._replicas.idle - 1 < self._reserve * len(self._replicas) * self.slots:
+            if not waiting or not self._low_may_start():
                 return None
         call, group = next(iter(waiting.items()))
         replica = self._replicas.pick(group, used_nodes(group))
@@ -127,9 +160,6 @@ class SingleQueue(Generic[C]):
         self._replicas.begin(call, group, replica)
         return Placement(call, replica)
 
-    def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
-        self._replicas.end(call, replica, crashed=crashed)
-
     @property
     def queued(self) -> int:
         return len(self._waiting)
@@ -137,22 +167,3 @@ class SingleQueue(Generic[C]):
     @property
     def queued_low(self) -> int:
         return len(self._low)
-
-    @property
-    def busy(self) -> int:
-        return self._replicas.busy
-
-    @property
-    def idle(self) -> int:
-        return self._replicas.idle
-
-    @property
-    def replicas(self) -> int:
-        return len(self._replicas)
-
-    @property
-    def slots(self) -> int:
-        return self._replicas.slots
-
-    def nodes_of(self, group: Hashable) -> set[str]:
-        return self._replicas.nodes_of(group)
