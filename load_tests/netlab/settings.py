@@ -15,10 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from parm_ray.core import ConfigError
+from parm_ray.config.yaml_file import read_model
 
 FRONTEND = 0
 # 10.x.y.1 to .254, the frontend included; memory ends far earlier, at about 330 MB a node.
@@ -107,18 +106,5 @@ class LabSettings(_Strict):
 
 
 def load_settings(path: Path) -> LabSettings:
-    """Read a YAML file; an empty one means the defaults.
-
-    Raises ConfigError with `file: key path: what is wrong`.
-    """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({error})") from None
-    try:
-        return LabSettings.model_validate({} if document is None else document)
-    except ValidationError as error:
-        found = [(str(path), ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
-        raise ConfigError("\n".join(": ".join(filter(None, words)) for words in found)) from None
+    """Read a YAML file; an empty one means the defaults. Raises ConfigError as `read_model` does."""
+    return read_model(path, LabSettings)

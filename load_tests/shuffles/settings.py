@@ -12,10 +12,9 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from parm_ray.core import ConfigError
+from parm_ray.config.yaml_file import read_model
 
 SizeMb = Annotated[float, Field(gt=0, le=1_000_000)]
 
@@ -62,18 +61,5 @@ class ShuffleSettings(BaseModel):
 
 
 def load_settings(path: Path) -> ShuffleSettings:
-    """Read a YAML file; an empty one means the defaults.
-
-    Raises ConfigError with `file: key path: what is wrong`.
-    """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({error})") from None
-    try:
-        return ShuffleSettings.model_validate({} if document is None else document)
-    except ValidationError as error:
-        found = [(str(path), ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
-        raise ConfigError("\n".join(": ".join(filter(None, words)) for words in found)) from None
+    """Read a YAML file; an empty one means the defaults. Raises ConfigError as `read_model` does."""
+    return read_model(path, ShuffleSettings)

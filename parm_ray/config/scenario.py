@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from parm_ray.config.settings import (
     BatchSettings,
@@ -23,7 +22,7 @@ from parm_ray.config.settings import (
     Settings,
     _Strict,
 )
-from parm_ray.core.errors import ConfigError
+from parm_ray.config.yaml_file import read_model
 from parm_ray.workload import ServiceTime, from_mapping
 
 Load = Annotated[float, Field(gt=0, le=5)]
@@ -179,14 +178,4 @@ class Scenario(_Strict):
 
 def load_scenario(path: Path) -> Scenario:
     """Read a scenario file. Raises ConfigError naming the file and the key that is wrong."""
-    try:
-        return Scenario.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 ({error.reason})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({error})") from None
-    except ValidationError as error:
-        lines = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"{path}: {lines}") from None
+    return read_model(path, Scenario)
