@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +91,4 @@ def _deploy(cluster: Cluster, document: dict[str, Any], target: Path) -> str:
     options = {"host": "127.0.0.1", "port": cluster.http_port}
     target.write_text(yaml.safe_dump({"http_options": options, **document}, sort_keys=False))
     serve_app.deploy(cluster, target)
-    # The plan before this one: its replicas end a moment after they are gone from the list.
-    time.sleep(1.0)
     return cluster.base_url

@@ -54,8 +54,13 @@ def deploy(
         if failed:
             raise ClusterError("\n".join(failed))
         running = {name for name, app in status.items() if app["status"] == "RUNNING"}
-        # Applications of the file before this one must be gone too, or they would share the CPUs.
-        if running == wanted == set(status) and http_json.ready(cluster.base_url + ready_path):
+        # What was deployed before must be gone too, or it would share the CPUs: other applications, and the
+        # replicas that an application of the same name had.
+        if (
+            running == wanted == set(status)
+            and settled(status)
+            and http_json.ready(cluster.base_url + ready_path)
+        ):
             return
         time.sleep(0.3)
     states = {name: (app["status"], app["message"]) for name, app in status.items()}
@@ -68,6 +73,16 @@ def applications(cluster: Cluster) -> dict[str, Any]:
         f"{cluster.dashboard_url}/api/serve/applications/", timeout_s=10
     ).get("applications", {})
     return found
+
+
+def settled(details: Mapping[str, Any]) -> bool:
+    """Whether every replica of every application runs: none starts, none is being stopped."""
+    return all(
+        replica["state"] == "RUNNING"
+        for app in details.values()
+        for deployment in app["deployments"].values()
+        for replica in deployment["replicas"]
+    )
 
 
 def replica_pids(details: Mapping[str, Any], deployment: str) -> list[int]:

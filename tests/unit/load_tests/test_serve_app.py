@@ -86,3 +86,12 @@ def test_the_cluster_is_not_pointed_at_another(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_cluster_does_not_print_the_environment(tmp_path: Path) -> None:
     assert "hunter2" not in repr(Cluster(1, "http://x", 2, 3, tmp_path, {"SECRET": "hunter2"}))
+
+
+def test_settled_means_that_no_replica_starts_or_stops() -> None:
+    def details(*states: str) -> dict[str, object]:
+        return {"a": {"deployments": {"D": {"replicas": [{"state": state} for state in states]}}}}
+
+    assert serve_app.settled(details("RUNNING", "RUNNING"))
+    assert not serve_app.settled(details("RUNNING", "STOPPING"))
+    assert not serve_app.settled(details("STARTING"))
