@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from parm_ray.config.loading import BUILDER
 from parm_ray.config.scenario import Scenario, ScenarioPlan
 from parm_ray.core import ConfigError
 
-BUILDER = "parm_ray.serve.app:build"
 NUM_CPUS = 0.05
 """Of every replica: a scenario's replicas mostly sleep, and share the machine's cores."""
 

@@ -42,7 +42,8 @@ def _place_pools(app: dict[str, Any], resources: dict[str, float]) -> None:
     args = app["args"]
     # In a shared pool parity models run on the replicas of the deployed model.
     shared = args.get("plan", {}).get("pool") == "shared"
-    for pool in (args["model"], *(() if shared else args.get("parity", ()))):
+    backup = [args["backup"]] if args.get("backup") else []
+    for pool in (args["model"], *(() if shared else args.get("parity", ())), *backup):
         if not pool.get("resources"):
             pool["resources"] = resources
 

@@ -75,8 +75,6 @@ CALLS: Mapping[tuple[CallState, CallStep], CallState] = {
     (CallState.UNWANTED, CallStep.REMOVED): CallState.WITHDRAWN,
 }
 
-IN_FLIGHT = frozenset({CallState.OUTSTANDING, CallState.UNWANTED})
-
 S = TypeVar("S", bound=Enum)
 T = TypeVar("T", bound=Enum)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parm_ray.core import Outcome
 from parm_ray.groups import GroupMachine
 from parm_ray.groups.group import Recoverer
-from parm_ray.groups.lanes import DEPLOYED, Lane
+from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing.room import room, spare
 from parm_ray.sim.driver import OUTCOMES, SimDriver
@@ -143,7 +143,7 @@ def simulate(
 
 
 def _check_lanes(plan: RedundancyPlan, pools: Sequence[PoolSpec]) -> None:
-    wanted = {DEPLOYED, *range(plan.r), *([-2] if plan.backup else [])}
+    wanted = {DEPLOYED, *range(plan.r), *([BACKUP] if plan.backup else [])}
     got = [lane for pool in pools for lane in pool.lanes]
     if set(got) != wanted or len(set(got)) < len(got):
         raise ValueError(f"pools: expected lanes {sorted(wanted)}, each once, got {sorted(got)}")
