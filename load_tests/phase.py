@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from load_tests import client, oip
 from load_tests.faults import Fault, FaultEvent, inject
+from load_tests.first_served import first_served
 from load_tests.http_target import HttpTarget
 from load_tests.records import ClientRecord
 from load_tests.server_stats import ServedModel, utilisation
@@ -95,7 +96,8 @@ async def run_phase(
         start = monotonic() + LEAD_S
         injecting = asyncio.create_task(inject(faults, start=start, owns=owns))
         try:
-            shots = await client.open_loop(times, target, start=start, on_done=on_done, watch=watch)
+            with first_served():
+                shots = await client.open_loop(times, target, start=start, on_done=on_done, watch=watch)
             cpu_busy = psutil.cpu_percent() / 100
             done = await injecting
         finally:

@@ -32,6 +32,7 @@ from load_tests.progress import Reporter
 from load_tests.scenario_places import InLab, OneCluster
 from load_tests.scenario_run import Place, Wanted, carry_out
 from parm_ray.config.scenario import Scenario, load_scenario
+from parm_ray.config.time_scale import slowed
 from parm_ray.core import ConfigError, ParmError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     stderr = Console(stderr=True)
     try:
-        scenario = load_scenario(options.scenario)
+        scenario = slowed(load_scenario(options.scenario), options.scale)
         wanted = _wanted(scenario, options)
         out = options.out or ROOT / "out" / scenario.name
         arguments = sys.argv[1:] if argv is None else list(argv)
@@ -53,15 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _inside_a_lab(scenario, options, arguments)
         with _place(options.on) as place:
             carry_out(scenario, wanted, place, out, ROOT, run, Reporter(stderr))
-    except (
-        ParmError,
-        ClusterError,
-        netlab.NetlabError,
-        ValidationError,
-        SendFailed,
-        OSError,
-        KeyError,
-    ) as error:
+    except _CANNOT as error:
         stderr.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
     if options.json:
@@ -126,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plans", help="comma-separated names (default: all)")
     parser.add_argument("--queries", type=int, help="per repetition (default: the scenario's)")
     parser.add_argument("--repetitions", type=int, help="(default: the scenario's)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="all times so many times as long, rates as many times lower"
+    )
     parser.add_argument(
         "--on",
         choices=("local", "netlab", "lab"),
