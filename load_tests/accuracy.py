@@ -60,6 +60,9 @@ def lossy_config(source: Path, target: Path, *, http_port: int, root: Path) -> S
     if len(document["applications"]) != 1:
         raise ConfigError(f"{source}: applications: expected one, got {len(document['applications'])}")
     args = document["applications"][0]["args"]
+    kind = args.get("plan", {}).get("kind", "none")
+    if kind != "coded":
+        raise ConfigError(f"{source}: args.plan.kind: expected coded, got {kind}")
     for key, changes in OVERRIDES.items():
         args[key] = {**args.get(key, {}), **changes}
     args["deadline_ms"] = DEADLINE_MS

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from parm_ray.config.slowness import SlownessSettings
 from parm_ray.core import Discipline
 from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
-from parm_ray.workload import ServiceTime, from_mapping
+from parm_ray.workload import ServiceTime, SlownessScript, from_mapping
 
 PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
 Millis = Annotated[float, Field(ge=0, le=3_600_000)]
@@ -27,10 +28,11 @@ class EmulateSettings(_Strict):
     """Emulated accelerator: each call takes at least this long, and some calls are slow.
 
     After the real forward pass the replica's worker thread sleeps until `service_ms` x factor have
-    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1. Which
-    calls are slow is a script: it depends on `seed`, the pool, the replica's rank and the call's number
-    there, so that a simulation can be given the same one. service: a distribution in place of service_ms,
-    {kind, ...} with seconds, as `workload.from_mapping` takes it.
+    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1; or
+    what `slowness` says in place of both. Which calls are slow is a script: it depends on `seed`, the
+    pool, the replica's rank and the call's number there (and for episodes the time since the replica's
+    start), so that a simulation can be given the same one. service: a distribution in place of
+    service_ms, {kind, ...} with seconds, as `workload.from_mapping` takes it.
 
     lose (deployed pool only): of every coding group, the own answer of one slot is lost, the slots
     taking turns: the model computes it, and the ingress keeps it back until the slot has been
@@ -41,18 +43,27 @@ class EmulateSettings(_Strict):
     service: dict[str, Any] | None = None
     slow_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     slow_factor: Annotated[float, Field(ge=1)] = 10.0
+    slowness: SlownessSettings | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     lose: Literal["none", "one_per_group"] = "none"
 
     @model_validator(mode="after")
     def _one_service_time(self) -> EmulateSettings:
-        if self.slow_share and not self.service_ms and self.service is None:
-            raise ValueError("slow_share: does nothing without service_ms or service")
+        slow = "slow_share" if self.slow_share else "slowness" if self.slowness is not None else ""
+        if slow and not self.service_ms and self.service is None:
+            raise ValueError(f"{slow}: does nothing without service_ms or service")
+        if self.slow_share and self.slowness is not None:
+            raise ValueError("slow_share: not together with slowness")
         if self.service is not None:
             if self.service_ms:
                 raise ValueError("service: not together with service_ms")
             from_mapping(self.service, np.random.default_rng(0))
         return self
+
+    def script(self) -> SlownessScript | None:
+        """Return which calls are slow; None = none ever."""
+        slowness = self.slowness or SlownessSettings(share=self.slow_share, factor=self.slow_factor)
+        return slowness.script(self.seed)
 
     def service_time(self, rng: np.random.Generator) -> ServiceTime | None:
         """Return how long calls take, slow ones left out; None = as long as the model does."""
@@ -114,13 +125,23 @@ class HedgeSettings(_Strict):
         )
 
 
+_ONLY_FOR: dict[str, tuple[PlanKind, ...]] = {
+    **dict.fromkeys(("encoder", "decoder", "k", "r", "fill_timeout_ms", "eager_share"), ("coded",)),
+    **dict.fromkeys(("max_queued_parity", "pool", "idle_reserve"), ("coded",)),
+    **dict.fromkeys(("copies", "keep"), ("replicated",)),
+    **dict.fromkeys(("copy_share", "hedge"), ("hedged", "coded")),
+    "hold_off_ms": ("coded", "backup"),
+}
+
+
 class PlanSettings(_Strict):
     """The redundancy plan; see `redundancy.plan.RedundancyPlan`, and parm_ray/codes/README.md for codes.
 
-    encoder .. idle_reserve are for kind coded. pool: "dedicated", parity models have replicas of their
-    own; "shared", every replica of the deployed model holds the parity models, too, and runs them when it
-    would be idle. idle_reserve: for shared, the share of all slots that starting a parity query must
-    leave idle. copies, keep: for kind replicated. hedge: for kind hedged (there is a default) and coded.
+    encoder .. eager_share and max_queued_parity .. idle_reserve are for kind coded; hold_off_ms for coded
+    and backup. pool: "dedicated", parity models have replicas of their own; "shared", every replica of the
+    deployed model holds the parity models, too, and runs them when it would be idle. idle_reserve: for
+    shared, the share of all slots that starting a parity query must leave idle. copies, keep: for kind
+    replicated. copy_share, hedge: for kinds hedged (there is a default hedge) and coded.
     """
 
     kind: PlanKind = "none"
@@ -136,17 +157,15 @@ class PlanSettings(_Strict):
     idle_reserve: Annotated[float, Field(ge=0, lt=1)] = 0.5
     copies: Annotated[int, Field(ge=2, le=8)] = 2
     keep: Keep = "finish"
+    copy_share: Annotated[float, Field(ge=0, le=1)] | None = None
     hedge: HedgeSettings | None = None
 
     @model_validator(mode="after")
     def _goes_with_kind(self) -> PlanSettings:
-        kinds: dict[str, tuple[str, ...]] = {"copies": ("replicated",), "keep": ("replicated",)}
-        if self.pool != "dedicated":
-            kinds["pool"] = ("coded",)
-        if self.hedge is not None:
-            kinds["hedge"] = ("hedged", "coded")
-        for name, legal in kinds.items():
-            if name in self.model_fields_set and self.kind not in legal:
+        for name, legal in _ONLY_FOR.items():
+            # A default that is written down does nothing: settings that were dumped whole can be read again.
+            given = getattr(self, name) != type(self).model_fields[name].default
+            if given and self.kind not in legal:
                 raise ValueError(f"{name}: only for plan.kind {' or '.join(legal)}, this one is {self.kind}")
         return self
 
@@ -267,6 +286,7 @@ class Settings(_Strict):
             hold_off_s=plan.hold_off_ms / 1e3,
             copies=plan.copies if plan.kind == "replicated" else 1,
             keep=plan.keep,
+            copy_share=plan.copy_share,
             hedge=None if hedge is None else hedge.hedge(),
             backup=plan.kind == "backup",
             idle_reserve=plan.idle_reserve if plan.pool == "shared" else 0.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from parm_ray.core import CallId, CallKind
 from parm_ray.groups.actions import Action, CancelTimer, StartTimer
 from parm_ray.groups.events import Timer, TimerKind
@@ -14,10 +16,13 @@ REFUSED_S = 0.01
 
 
 class Covering:
-    """Carries out the plan's copies, hedge and backup for slots of groups that are covered."""
+    """Carries out the plan's copies, hedge and backup for slots of groups that are covered.
 
-    def __init__(self, plan: RedundancyPlan) -> None:
-        self._plan = plan
+    idle: whether the deployed pool is as idle as the plan's copy_share asks for.
+    """
+
+    def __init__(self, plan: RedundancyPlan, idle: Callable[[], bool]) -> None:
+        self._plan, self._idle = plan, idle
         self._hedger = Hedger(plan.hedge) if plan.hedge is not None else None
         self._keeps_first_start = plan.copies > 1 and plan.keep == "start"
 
@@ -32,7 +37,10 @@ class Covering:
         if self._keeps_first_start:
             actions += self._await_start(group, index, now)
         else:
-            actions += [group.copy(index) for _ in range(1, self._plan.copies)]
+            copies = self._plan.copies - 1
+            if not copies and self._plan.copy_share is not None and self._idle():
+                copies = 1
+            actions += [group.copy(index) for _ in range(copies)]
         if self._plan.backup:
             actions.append(group.back_up(index))
         if self._hedger is not None:

@@ -42,7 +42,8 @@ class GroupMachine:
     plan: see RedundancyPlan. code: the decoder's set arithmetic; needed when the plan is coded.
     batch_size, batch_wait_s: queries per batch and how long the first of them waits (seconds).
     grant: asked once per group that fills; False = no parity for it (queue full). spare: asked when a
-    batch joins; True = encode what is there, without waiting for more.
+    batch joins; True = encode what is there, without waiting for more. idle: asked when a batch is
+    sent; True = send a copy, too.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class GroupMachine:
         batch_wait_s: float = 0.0,
         grant: Callable[[], bool] = lambda: True,
         spare: Callable[[], bool] = lambda: False,
+        idle: Callable[[], bool] = lambda: False,
     ) -> None:
         if plan.coded and code is None:
             raise ValueError("code: expected a decoder for a coded plan, got None")
@@ -61,7 +63,7 @@ class GroupMachine:
         self._register = Register()
         self._code = code
         self._grant, self._spare = grant, spare
-        self._covering = Covering(plan)
+        self._covering = Covering(plan, idle)
         self._ids = count()
         self._assembler = Assembler(plan.k, plan.fill_timeout_s, self._next_id)
         self._batchers = {lane: Batcher(batch_size, batch_wait_s, lane) for lane in (PROTECTED, BARE)}
@@ -281,11 +283,8 @@ class GroupMachine:
             batch = self._batchers[lane].take()
             assert batch is not None
             sent = self._place(batch, lane, now)
-            return [
-                CancelTimer(self._batchers[lane].timer),
-                *sent,
-                *self._leave(query, why, now, timed_out=True),
-            ]
+            stop = CancelTimer(self._batchers[lane].timer)
+            return [stop, *sent, *self._leave(query, why, now, timed_out=True)]
         group = self._register.groups[place[0]]
         default = timed_out and self.plan.has_default
         outcome = Outcome.DEFAULT if default else Outcome.FAILED

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from parm_ray.core.errors import ConfigError, InvalidInput
 from parm_ray.models.loading import code_of, expected_output, probe_input
 from parm_ray.models.manifest import InputSpec, Manifest, ModelSource, Preprocessing
+from parm_ray.models.torch_memory import check_gpu_memory
 
 _SUFFIX = ".safetensors"
 _SHOWN = 4
@@ -40,6 +41,7 @@ def load_torch(
     net = build_net(manifest.model)
     if manifest.model.weights is not None:
         load_weights(net, _inside(Path(directory), manifest.model.weights))
+    check_gpu_memory(net, where, manifest.name)
     return TorchPredictor(manifest, net, where)
 
 

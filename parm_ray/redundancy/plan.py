@@ -32,6 +32,9 @@ class RedundancyPlan:
     copies: calls of each batch that are sent at once; above 1 for "replicated" alone. keep: which of
         them goes on: the first to "finish" (the others run until then) or the first to "start" (the
         others are withdrawn as soon as one leaves its queue: fork-early-cancel).
+    copy_share: while at least this share 0..1 of the deployed slots is idle, a batch is sent to two
+        replicas at once, outside the hedges' budget: at low rates copies cost nobody anything. None =
+        never. With "hedged" and "coded".
     hedge: when and how often slow batches are sent again; with "hedged", and with "coded" too.
     backup: whether every batch goes to the backup pool, too.
     idle_reserve: where parity queries run on the replicas that serve queries, the share 0..1 of all
@@ -49,6 +52,7 @@ class RedundancyPlan:
     hold_off_s: float = 0.0
     copies: int = 1
     keep: Keep = "finish"
+    copy_share: float | None = None
     hedge: Hedge | None = None
     backup: bool = False
     idle_reserve: float = 0.0
@@ -64,4 +68,4 @@ class RedundancyPlan:
     @property
     def sends_copies(self) -> bool:
         """Whether a batch may be sent to more than its first call and parities."""
-        return self.copies > 1 or self.hedge is not None or self.backup
+        return self.copies > 1 or self.copy_share is not None or self.hedge is not None or self.backup

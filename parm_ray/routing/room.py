@@ -19,10 +19,11 @@ def room(parities: Collection[Parity], max_queued: int) -> bool:
     )
 
 
+def idle(queue: CallQueue[Any], share: float | None) -> bool:
+    """Whether at least that share 0..1 of the queue's slots is idle; None = never."""
+    return share is not None and queue.replicas > 0 and queue.idle >= share * queue.replicas * queue.slots
+
+
 def spare(parities: Collection[Parity], share: float | None) -> bool:
     """Whether that share 0..1 of the slots of every one is idle; None = never."""
-    if share is None or not parities:
-        return False
-    return all(
-        queue.replicas > 0 and queue.idle >= share * queue.replicas * queue.slots for queue, _ in parities
-    )
+    return bool(parities) and all(idle(queue, share) for queue, _ in parities)

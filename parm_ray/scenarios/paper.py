@@ -105,6 +105,8 @@ class PaperCase:
     shuffles: int = 4
     fill_timeout_s: float = NEVER_S
     eager_share: float | None = None
+    copy_share: float | None = None
+    idle_reserve: float = 0.05
     hold_off_s: float = 0.0
     tenant_nodes: int = 0
     tenant_rate: float = 0.0
@@ -113,7 +115,11 @@ class PaperCase:
 
 
 def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) -> Simulated:
-    """Simulate one setting. plan: "equal_resources", "parm" (sum / subtract), "slot" or "backup"."""
+    """Simulate one setting.
+
+    plan: "equal_resources", "parm" (sum / subtract), "slot", "shared_slot" (all servers hold both models)
+    or "backup".
+    """
     spare = case.m // case.k
     servers = [f"{i}" for i in range(case.m + spare)]
     service = _service(case, fit, servers, seed)
@@ -122,6 +128,7 @@ def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) ->
         deadline_s=NEVER_S,
         fill_timeout_s=case.fill_timeout_s,
         eager_share=case.eager_share,
+        copy_share=case.copy_share,
         hold_off_s=case.hold_off_s,
     )
     code = None
@@ -133,10 +140,13 @@ def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) ->
         plan = planned("backup", backup=True)
         pools.append(PoolSpec(servers[case.m :], [BACKUP], service))
     else:
-        encoder, decoder = {"parm": ("sum", "subtract"), "slot": ("concat", "slot")}[case.plan]
+        encoder, decoder = ("sum", "subtract") if case.plan == "parm" else ("concat", "slot")
         code = make_code(encoder, decoder, case.k, 1)
         plan = planned("coded", k=case.k, r=1)
-        pools.append(PoolSpec(servers[case.m :], [0], service))
+        if case.plan == "shared_slot":
+            pools = [PoolSpec(servers, [DEPLOYED, 0], service, low=[0], reserve=case.idle_reserve)]
+        else:
+            pools.append(PoolSpec(servers[case.m :], [0], service))
     arrivals = poisson(case.rate, np.random.default_rng([seed, 7]), n=queries)
     return simulate(plan, pools, arrivals, code=code, costs=Costs(encode_s=case.encode_s), seed=seed)
 

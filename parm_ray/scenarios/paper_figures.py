@@ -54,13 +54,17 @@ def low_rates() -> list[tuple[str, PaperCase]]:
     """Return the rates at which groups fill slowly, where the paper loses to its approximate backup.
 
     The backup is used from the median of Equal-Resources on, as the paper's post-processing does. "slot"
-    waits 2 ms for company, and not at all while a fifth of the parity servers is idle.
+    waits 2 ms for company, and not at all while a fifth of the parity servers is idle. "shared_slot" has
+    all servers hold both models, and sends every query to two of them while six in ten are idle.
     """
     cases: list[tuple[str, PaperCase]] = []
     for rate in LOW_RATES:
         held = PaperCase("backup", rate, hold_off_s=GPU.median / 1e3)
         eager = replace(held, plan="slot", fill_timeout_s=0.002, eager_share=0.2)
-        cases += [("low rate", held), ("low rate", eager), ("low rate", PaperCase("parm", rate))]
+        shared = replace(
+            held, plan="shared_slot", fill_timeout_s=0.002, eager_share=0.3, copy_share=0.6, idle_reserve=0.05
+        )
+        cases += [("low rate", case) for case in (held, eager, shared, PaperCase("parm", rate))]
     return cases
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parm_ray.config import EmulateSettings
 from parm_ray.models.predictor import Predictor
-from parm_ray.workload import IndependentCalls, ServiceTime
+from parm_ray.workload import ServiceTime, SlownessScript
 
 
 class Emulation:
@@ -27,6 +27,7 @@ class Emulation:
     def __init__(self, server: str) -> None:
         self._server = server
         self._calls, self._models = count(), count()
+        self._began = time.monotonic()
 
     def of(self, predictor: Predictor, settings: EmulateSettings) -> Predictor:
         """Return the predictor as the settings stretch it: itself when nothing is emulated."""
@@ -36,19 +37,25 @@ class Emulation:
         service = settings.service_time(rng)
         if service is None:
             return predictor
-        script = IndependentCalls(settings.seed, settings.slow_share, settings.slow_factor)
-        return EmulatedAccelerator(predictor, service, script, self)
+        return EmulatedAccelerator(predictor, service, settings.script(), self)
 
-    def factor(self, script: IndependentCalls) -> float:
+    def factor(self, script: SlownessScript | None) -> float:
         """Return what the next call's time is multiplied by."""
-        return script.factor(self._server, next(self._calls))
+        call = next(self._calls)
+        if script is None:
+            return 1.0
+        return script.factor(self._server, call, time.monotonic() - self._began)
 
 
 class EmulatedAccelerator:
     """Wraps a predictor so that each call takes at least a drawn service time."""
 
     def __init__(
-        self, predictor: Predictor, service: ServiceTime, script: IndependentCalls, emulation: Emulation
+        self,
+        predictor: Predictor,
+        service: ServiceTime,
+        script: SlownessScript | None,
+        emulation: Emulation,
     ) -> None:
         self._predictor = predictor
         self._service, self._script, self._emulation = service, script, emulation

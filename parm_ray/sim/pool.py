@@ -74,6 +74,7 @@ class SimPool:
         self.calls: defaultdict[Lane, int] = defaultdict(int)
         self.first_pushed, self.first_calls, self.first_busy_s = 0, 0, 0.0
         self.busy_by_server: defaultdict[str, float] = defaultdict(float)
+        self.calls_by_server: defaultdict[str, int] = defaultdict(int)
         self._agenda = agenda
         self._low = frozenset(spec.low)
         self._on_end, self._on_start = on_end, on_start
@@ -145,6 +146,7 @@ class SimPool:
         self.busy_s[lane] += spent
         self.calls[lane] += 1
         self.busy_by_server[run.server] += spent
+        self.calls_by_server[run.server] += 1
         if how == "answered" and is_first(call):
             self.first_calls, self.first_busy_s = self.first_calls + 1, self.first_busy_s + spent
         self.queue.finish(call, run.server, crashed=how == "crashed")

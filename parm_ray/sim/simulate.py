@@ -15,7 +15,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups.group import Recoverer
 from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.redundancy import RedundancyPlan
-from parm_ray.routing.room import room, spare
+from parm_ray.routing.room import idle, room, spare
 from parm_ray.sim.driver import OUTCOMES, SimDriver
 from parm_ray.sim.pool import PoolSpec, SimPool
 from parm_ray.sim.timers import Agenda
@@ -68,6 +68,7 @@ class Simulated:
     pools: tuple[tuple[tuple[Lane, ...], int], ...]
     first: tuple[int, int, float]
     busy_by_server: dict[str, float] = field(default_factory=dict)
+    calls_by_server: dict[str, int] = field(default_factory=dict)
     span_s: float = 0.0
 
     def share(self, outcome: Outcome, skip: int = 0) -> float:
@@ -120,6 +121,7 @@ def simulate(
         batch_wait_s=batch_wait_s,
         grant=lambda: room(driver.parity_queues(), max_queued_parity),
         spare=lambda: spare(driver.parity_queues(), plan.eager_share),
+        idle=lambda: idle(driver.pools[DEPLOYED].queue, plan.copy_share),
     )
     driver = SimDriver(machine, agenda, planned, encode_s=costs.encode_s, decode_s=costs.decode_s)
     made: list[SimPool] = []
@@ -202,5 +204,6 @@ def _simulated(driver: SimDriver, pools: Sequence[SimPool], overhead_s: float) -
             sum(pool.first_busy_s for pool in pools),
         ),
         busy_by_server={name: s for pool in pools for name, s in pool.busy_by_server.items()},
+        calls_by_server={name: n for pool in pools for name, n in pool.calls_by_server.items()},
         span_s=driver.last_end - float(driver.planned[0]) if len(driver.planned) else 0.0,
     )

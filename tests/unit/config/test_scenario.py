@@ -55,7 +55,10 @@ def test_a_load_is_a_share_of_what_m_replicas_can_do_slow_calls_counted_in() -> 
         ({"plans": [{"name": "a", "deployed": 1, "plan": {"kind": "backup"}}]}, "backup"),
         ({"plans": [{"name": "a", "deployed": 1, "plan": {"kind": "none", "pool": "shared"}}]}, "pool"),
         ({"plans": [{"name": "a", "deployed": 1, "plan": {"hedge": {}}}]}, "hedge"),
-        ({"plans": [{"name": "a", "deployed": 1, "plan": {"copies": 2}}]}, "copies"),
+        ({"plans": [{"name": "a", "deployed": 1, "plan": {"copies": 3}}]}, "copies"),
+        ({"plans": [{"name": "a", "deployed": 1, "plan": {"k": 3}}]}, "k: only for plan.kind coded"),
+        ({"plans": [{"name": "a", "deployed": 1, "plan": {"hold_off_ms": 9}}]}, "hold_off_ms"),
+        ({"plans": [{"name": "a", "deployed": 1, "plan": {"copy_share": 0.5}}]}, "copy_share"),
         ({"speed": 1}, "speed"),
     ],
 )

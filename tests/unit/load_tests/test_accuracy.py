@@ -186,7 +186,8 @@ def test_the_deployed_file_differs_in_what_the_run_says_and_nothing_else(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("none.yaml", r"emulate\.lose"), ("coded_k2_r2.yaml", r"plan\.r: expected 1, got 2")]
+    ("name", "words"),
+    [("none.yaml", r"plan\.kind: expected coded"), ("coded_k2_r2.yaml", r"plan\.r: expected 1, got 2")],
 )
 def test_files_without_one_coded_row_are_refused(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):

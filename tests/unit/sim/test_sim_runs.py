@@ -135,6 +135,32 @@ def test_an_eager_plan_waits_for_company_only_while_parity_servers_are_busy() ->
     assert groups(0.0, 1) == [0, 1, 2]
 
 
+def test_copies_are_sent_while_the_deployed_pool_is_idle_enough() -> None:
+    """Queries at 0, 0.1 and 0.2 s, calls of a second, four servers: idle shares 1, 1/2 and 0 with copies.
+
+    The copy of the first takes the second server, so the second query finds half of them idle.
+    """
+
+    def calls(share: float | None) -> int:
+        plan = RedundancyPlan("hedged", copy_share=share, hedge=Hedge("fixed", delay_s=50.0), deadline_s=1e6)
+        return simulate(plan, [pool(4)], np.array([0.0, 0.1, 0.2])).calls[DEPLOYED]
+
+    assert calls(None) == 3
+    assert calls(1.0) == 4
+    assert calls(0.5) == 5
+    # Everybody gets one: the last query's two calls wait until two servers come free at once.
+    assert calls(0.0) == 6
+
+
+def test_a_copy_that_was_sent_because_servers_were_idle_answers_for_a_slow_call() -> None:
+    """The first server takes ten times as long."""
+    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 10.0 if s == "a" else 1.0)
+    plan = RedundancyPlan("coded", k=2, r=1, copy_share=1.0, fill_timeout_s=9.0, deadline_s=1e6)
+    found = simulate(plan, [spec, pool(1, 0, seconds=20.0)], np.array([0.0]), code=SLOT)
+    assert found.latency[0] == pytest.approx(1.0)
+    assert found.share(Outcome.COPY) in (0.0, 1.0)
+
+
 def test_utilisation_counts_slots_and_the_lanes_of_the_pool_it_is_asked_for() -> None:
     rate = arrivals(800, 2.0)
     four = simulate(RedundancyPlan(deadline_s=1e6), [pool(1, slots=4)], rate)

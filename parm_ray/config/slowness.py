@@ -1,0 +1,63 @@
+"""Which calls are slow, and which servers for a while; for emulated accelerators and the simulator."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from parm_ray.workload import (
+    CallsAndEpisodes,
+    HeavyTailedCalls,
+    IndependentCalls,
+    SlowEpisodes,
+    SlownessScript,
+)
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EpisodeSettings(_Strict):
+    """Correlated slowness: every server is slow for a while now and then; see `workload.SlowEpisodes`."""
+
+    factor: Annotated[float, Field(ge=1)] = 10.0
+    mean_s: Seconds
+    mean_between_s: Seconds
+    lasting: Literal["exponential", "lognormal"] = "exponential"
+    sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
+
+
+class SlownessSettings(_Strict):
+    """Slow calls: a share of them, each by itself, takes `factor` times as long.
+
+    shape: in place of one factor, Pareto factors of this shape, P(factor > x) = x^-shape, at most
+    `at_most`. episodes: servers that are slow for a while; both at once multiply.
+    """
+
+    share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    factor: Annotated[float, Field(ge=1)] = 10.0
+    shape: Annotated[float, Field(ge=0.05, le=100)] | None = None
+    at_most: Annotated[float, Field(ge=1, le=1e6)] = 1000.0
+    episodes: EpisodeSettings | None = None
+
+    def script(self, seed: int) -> SlownessScript | None:
+        """Return the script; None if nothing is ever slow."""
+        calls: IndependentCalls | HeavyTailedCalls | None = None
+        if self.share and self.shape is not None:
+            calls = HeavyTailedCalls(seed, self.share, self.shape, self.at_most)
+        elif self.share:
+            calls = IndependentCalls(seed, self.share, self.factor)
+        if self.episodes is None:
+            return calls
+        episodes = SlowEpisodes(seed, **self.episodes.model_dump())
+        return episodes if calls is None else CallsAndEpisodes(calls, episodes)
+
+    @property
+    def mean_factor(self) -> float:
+        """Expected factor."""
+        script = self.script(0)
+        return 1.0 if script is None else script.mean_factor
