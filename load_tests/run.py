@@ -19,22 +19,25 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from load_tests import netlab, report
+from load_tests import netlab, report, scenario_simulated
 from load_tests.client import SendFailed
 from load_tests.cluster import ClusterError, cluster
 from load_tests.experiment.rows import json_rows, measure
 from load_tests.experiment.runs import Run, read_run
+from load_tests.given_cluster import reach
 from load_tests.progress import Reporter
-from load_tests.scenario_places import InLab, OneCluster
+from load_tests.scenario_places import InLab, OneCluster, TheirCluster
 from load_tests.scenario_run import Place, Wanted, carry_out
-from parm_ray.config.scenario import Scenario, load_scenario
-from parm_ray.config.time_scale import slowed
+from parm_ray.config.scenario import Scenario
+from parm_ray.config.scenario_files import scenario_file
 from parm_ray.core import ConfigError, ParmError
 
+EXECUTORS: dict[str, Literal["netlab", "simulator"]] = {"lab": "netlab", "simulator": "simulator"}
 ROOT = Path(__file__).resolve().parents[1]
 
 _CANNOT = (ParmError, ClusterError, netlab.NetlabError, ValidationError, SendFailed, OSError, KeyError)
@@ -45,15 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     stderr = Console(stderr=True)
     try:
-        scenario = slowed(load_scenario(options.scenario), options.scale)
+        scenario = scenario_file(options.scenario, options.set, options.shrink, options.scale)
         wanted = _wanted(scenario, options)
         out = options.out or ROOT / "out" / scenario.name
         arguments = sys.argv[1:] if argv is None else list(argv)
         run = _described(scenario, arguments, options.on)
         if options.on == "netlab":
             return _inside_a_lab(scenario, options, arguments)
-        with _place(options.on) as place:
-            carry_out(scenario, wanted, place, out, ROOT, run, Reporter(stderr))
+        if options.on == "simulator":
+            scenario_simulated.carry_out(scenario, wanted, out, run, Reporter(stderr), options.processes)
+        else:
+            with _place(scenario, options) as place:
+                carry_out(scenario, wanted, place, out, ROOT, run, Reporter(stderr))
     except _CANNOT as error:
         stderr.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
@@ -64,9 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _place(on: str) -> Iterator[Place]:
-    if on == "lab":
+def _place(scenario: Scenario, options: argparse.Namespace) -> Iterator[Place]:
+    if options.on == "lab":
         yield InLab(netlab.current())
+    elif options.on == "cluster":
+        given = reach(options.dashboard, options.http)
+        yield TheirCluster(given, options.address, on_model_nodes=scenario.lab is not None)
     else:
         with cluster(num_cpus=4, cwd=ROOT) as ray:
             yield OneCluster(ray)
@@ -97,7 +106,7 @@ def _wanted(scenario: Scenario, options: argparse.Namespace) -> Wanted:
 def _described(scenario: Scenario, arguments: Sequence[str], on: str) -> Run:
     return Run(
         scenario=scenario.name,
-        executor="netlab" if on == "lab" else "serve",
+        executor=EXECUTORS.get(on, "serve"),
         command=shlex.join(["python", "-m", "load_tests.run", *arguments]),
         commit=_commit(),
         date=datetime.now(timezone.utc).date().isoformat(),
@@ -120,14 +129,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--queries", type=int, help="per repetition (default: the scenario's)")
     parser.add_argument("--repetitions", type=int, help="(default: the scenario's)")
     parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="over the file's, such as seed=2"
+    )
+    parser.add_argument("--shrink", type=int, default=1, help="all pools so many times smaller, rates too")
+    parser.add_argument(
         "--scale", type=float, default=1.0, help="all times so many times as long, rates as many times lower"
     )
     parser.add_argument(
         "--on",
-        choices=("local", "netlab", "lab"),
+        choices=("local", "netlab", "lab", "cluster", "simulator"),
         default="local",
-        help="a cluster on this machine; a lab of several nodes (root); the lab this command runs in",
+        help="a cluster on this machine; a lab of several nodes (root); the lab this command runs in; "
+        "a running cluster; virtual time",
     )
+    parser.add_argument(
+        "--dashboard", default="http://127.0.0.1:8265", help="of --on cluster: Ray's dashboard"
+    )
+    parser.add_argument("--http", default="http://127.0.0.1:8000", help="of --on cluster: Serve's proxy")
+    parser.add_argument("--address", default="auto", help="of --on cluster: Ray's address, for shuffles")
+    parser.add_argument("--processes", type=int, default=1, help="of the simulator (default: 1)")
     parser.add_argument("--out", type=Path, help="run directory (default: out/<scenario>)")
     parser.add_argument("--json", action="store_true", help="print the rows on stdout as JSON")
     return parser

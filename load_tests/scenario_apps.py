@@ -58,8 +58,7 @@ def _pool(scenario: Scenario, artifact: Path, which: str, replicas: int | None) 
         "artifact": str(artifact.resolve()),
         "emulate": {
             "service": other or scenario.service,
-            "slow_share": scenario.slowness.share,
-            "slow_factor": scenario.slowness.factor,
+            "slowness": scenario.slowness.model_dump(mode="json", exclude_defaults=True),
             "seed": scenario.script_seed(0, 0),
         },
     }

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
-from load_tests.experiment.runs import Cell, Replica
+from collections.abc import Mapping
+from typing import Any
+
+from load_tests.experiment.runs import Cell, Event, Replica
 from load_tests.phase import Phase
 from parm_ray.config.scenario import Scenario, ScenarioPlan
+
+
+def place_of(scenario: Scenario, plan: ScenarioPlan, point: int, repetition: int) -> dict[str, Any]:
+    """Return the fields of a cell that say which one it is, whatever carries it out."""
+    rate, load = scenario.points()[point]
+    coded = plan.plan.kind == "coded"
+    return {
+        "id": f"{plan.name}-p{point}-r{repetition}",
+        "plan": plan.name,
+        "title": plan.title or plan.name.replace("_", " "),
+        "pool": plan.plan.pool if coded else None,
+        "k": plan.plan.k if coded else None,
+        "r": plan.plan.r if coded else None,
+        "rate": rate,
+        "load": load,
+        "repetition": repetition,
+        "m": scenario.m,
+        "n": plan.replicas,
+        "warm_up": scenario.warm_up,
+    }
 
 
 def cell_of(
@@ -15,30 +38,23 @@ def cell_of(
     repetition: int,
     phase: Phase,
     network_bytes: int | None = None,
+    names: Mapping[int, str] | None = None,
 ) -> Cell:
-    """Return the cell of one phase; its id says plan, point and repetition."""
-    rate, load = scenario.points()[point]
-    coded = plan.plan.kind == "coded"
+    """Return the cell of one phase. names: of the processes that something was done to, by pid."""
+    names = names or {}
     seconds = phase.after["time_s"] - phase.before["time_s"]
     return Cell(
-        id=f"{plan.name}-p{point}-r{repetition}",
-        plan=plan.name,
-        title=plan.title or plan.name.replace("_", " "),
-        pool=plan.plan.pool if coded else None,
-        k=plan.plan.k if coded else None,
-        r=plan.plan.r if coded else None,
-        rate=rate,
-        load=load,
-        repetition=repetition,
-        m=scenario.m,
-        n=plan.replicas,
+        **place_of(scenario, plan, point, repetition),
         utilization=round(phase.utilisation(), 4),
         utilization_all=round(_busy(phase) / (plan.replicas * seconds), 4),
         extra_work=_extra_work(phase),
         network_bytes=network_bytes,
         cpu_busy=round(phase.cpu_busy, 4),
-        warm_up=scenario.warm_up,
         replicas=tuple(_replicas(phase, seconds)),
+        timeline=tuple(
+            Event(t=round(event.t, 3), kind=event.kind, what=names.get(event.pid, ""))
+            for event in phase.faults
+        ),
     )
 
 

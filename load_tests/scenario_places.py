@@ -5,16 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
 from load_tests import serve_app
 from load_tests.cluster import Cluster, ClusterError
+from load_tests.given_cluster import OURS, GivenCluster
 from load_tests.netlab import Lab, placement
+from parm_ray.config.faults import FaultSettings
 
 STOP_S = 20.0
 """How long the shuffles' process may take to end."""
@@ -29,6 +32,14 @@ class OneCluster:
     def deploy(self, document: dict[str, Any], target: Path) -> str:
         """Deploy the document; see `scenario_run.Place`."""
         return _deploy(self._cluster, document, target)
+
+    def aim(self, faults: Sequence[FaultSettings]) -> dict[int, str]:
+        """Processes by pid; see `scenario_run.Place`."""
+        return _aim(self._cluster, faults)
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is the cluster's."""
+        return self._cluster.owns(pid)
 
     def network_bytes(self) -> int | None:
         """Nobody counts them on one machine."""
@@ -52,6 +63,14 @@ class InLab:
         """Deploy the document; see `scenario_run.Place`."""
         return _deploy(self._lab.cluster, placement.place(document), target)
 
+    def aim(self, faults: Sequence[FaultSettings]) -> dict[int, str]:
+        """Processes by pid; see `scenario_run.Place`."""
+        return _aim(self._lab.cluster, faults)
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is the lab's."""
+        return self._lab.owns(pid)
+
     def network_bytes(self) -> int | None:
         """Bytes that the model nodes' links have carried, both ways."""
         return sum(
@@ -60,30 +79,91 @@ class InLab:
 
     @contextmanager
     def disturbed(self, shuffles: dict[str, Any] | None, target: Path) -> Iterator[None]:
-        """Keep the shuffles going in a process of their own while the block runs.
+        """Keep the shuffles going; see `scenario_run.Place`."""
+        with _shuffling(shuffles, target, None):
+            yield
 
-        Raises ClusterError if they do not start, or have ended by themselves.
-        """
-        if shuffles is None:
+
+class TheirCluster:
+    """A running cluster of any size. Replicas go to the nodes with the resource model_node, if there are any.
+
+    ray_address: of the cluster, for the shuffles. What is deployed last stays deployed.
+    """
+
+    def __init__(self, cluster: GivenCluster, ray_address: str, on_model_nodes: bool) -> None:
+        self._cluster, self._address = cluster, ray_address
+        self._on_model_nodes = on_model_nodes
+
+    def deploy(self, document: dict[str, Any], target: Path) -> str:
+        """Deploy the document; see `scenario_run.Place`."""
+        placed = placement.place(document) if self._on_model_nodes else document
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Of no account where Serve runs already.
+        options = {"port": urlsplit(self._cluster.base_url).port or 80}
+        target.write_text(yaml.safe_dump({"http_options": options, **placed}, sort_keys=False))
+        serve_app.deploy(self._cluster, target)
+        return self._cluster.base_url
+
+    def aim(self, faults: Sequence[FaultSettings]) -> dict[int, str]:
+        """Raises ClusterError: its processes may be on other machines."""
+        raise ClusterError("faults: only on a cluster or a lab of this machine, whose processes are at hand")
+
+    def owns(self, pid: int) -> bool:
+        """No process is ours."""
+        return False
+
+    def network_bytes(self) -> int | None:
+        """Nobody counts them."""
+        return None
+
+    @contextmanager
+    def disturbed(self, shuffles: dict[str, Any] | None, target: Path) -> Iterator[None]:
+        """Keep the shuffles going; see `scenario_run.Place`."""
+        with _shuffling(shuffles, target, {**self._cluster.env, "RAY_ADDRESS": self._address}):
             yield
-            return
-        target.write_text(yaml.safe_dump(shuffles))
-        command = [sys.executable, "-m", "load_tests.shuffles", "--config", str(target)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+@contextmanager
+def _shuffling(shuffles: dict[str, Any] | None, target: Path, env: dict[str, str] | None) -> Iterator[None]:
+    """Keep shuffles going in a process of their own while the block runs.
+
+    Raises ClusterError if they do not start, or have ended by themselves.
+    """
+    if shuffles is None:
+        yield
+        return
+    target.write_text(yaml.safe_dump(shuffles))
+    command = [sys.executable, "-m", "load_tests.shuffles", "--config", str(target)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        if not first.startswith("shuffling"):
+            raise ClusterError(f"shuffles did not start: {first}{process.stderr.read()}")
+        yield
+        if process.poll() is not None:
+            raise ClusterError(f"shuffles ended by themselves: {process.stderr.read()}")
+    finally:
+        process.send_signal(signal.SIGINT)
         try:
-            assert process.stderr is not None
-            first = process.stderr.readline()
-            if not first.startswith("shuffling"):
-                raise ClusterError(f"shuffles did not start: {first}{process.stderr.read()}")
-            yield
-            if process.poll() is not None:
-                raise ClusterError(f"shuffles ended by themselves: {process.stderr.read()}")
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _aim(cluster: Cluster, faults: Sequence[FaultSettings]) -> dict[int, str]:
+    serve_app.wait(cluster, {OURS})
+    details = serve_app.applications(cluster)
+    pids = {pool: serve_app.replica_pids(details, deployment(pool)) for pool in {f.pool for f in faults}}
+    return {pids[f.pool][f.number]: f.replica for f in faults if f.number < len(pids[f.pool])}
+
+
+def deployment(pool: str) -> str:
+    """Return the name of the deployment that a pool is: parity0 is ParityModel, parity1 ParityModel2."""
+    if pool.startswith("parity"):
+        row = int(pool.removeprefix("parity"))
+        return "ParityModel" if row == 0 else f"ParityModel{row + 1}"
+    return {"deployed": "DeployedModel", "backup": "BackupModel"}[pool]
 
 
 def _deploy(cluster: Cluster, document: dict[str, Any], target: Path) -> str:

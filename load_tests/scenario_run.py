@@ -6,7 +6,7 @@ What is measured is written as it comes: a run that is stopped leaves what it ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from load_tests.experiment.runs import Cell, Run, write_cell, write_run
+from load_tests.faults import Fault
 from load_tests.phase import LabelledImages, Phase, run_phase
 from load_tests.progress import Reporter
 from load_tests.scenario_apps import document_of
 from load_tests.scenario_cells import cell_of
 from load_tests.server_stats import ServedModel
+from parm_ray.config.faults import FaultSettings
 from parm_ray.config.scenario import Scenario, ScenarioPlan
 from parm_ray.models.manifest import load_manifest
-from parm_ray.workload import poisson
 
 PATIENCE_S = 5.0
 """How long the client waits beyond the server's own deadline before it calls a query lost."""
@@ -36,6 +37,15 @@ class Place(Protocol):
 
         target: where the file that is deployed may be written. Raises ClusterError.
         """
+
+    def aim(self, faults: Sequence[FaultSettings]) -> dict[int, str]:
+        """Wait until all replicas run; return the processes of the replicas that faults name, by their pid.
+
+        Replicas that there are not are left out. Raises ClusterError where processes are out of reach.
+        """
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is the cluster's; asked before every signal."""
 
     def network_bytes(self) -> int | None:
         """Bytes that the nodes' links have carried so far; None where nobody counts them."""
@@ -68,13 +78,23 @@ def carry_out(
         model = ServedModel.find(url, _name_of(document))
         # The same seed for every plan: each meets the same pairs and sizes, if not at the same moments.
         with place.disturbed(scenario.shuffles, out / "shuffles.yaml"):
-            for point, repetition in _places(scenario, wanted):
+            for point, repetition in in_order(scenario, wanted):
                 before = place.network_bytes()
-                phase = _phase(scenario, wanted, plan, model, images, point, repetition, reporter)
+                aimed = place.aim(scenario.faults) if scenario.faults else {}
+                faults = _faults(scenario.faults, aimed)
+                phase = _phase(
+                    scenario, wanted, plan, model, images, point, repetition, reporter, faults, place.owns
+                )
                 after = place.network_bytes()
                 moved = None if before is None or after is None else after - before
                 cell = cell_of(
-                    scenario, plan, point=point, repetition=repetition, phase=phase, network_bytes=moved
+                    scenario,
+                    plan,
+                    point=point,
+                    repetition=repetition,
+                    phase=phase,
+                    network_bytes=moved,
+                    names=aimed,
                 )
                 write_cell(out, cell.id, phase.records)
                 run = _with(run, cell)
@@ -82,7 +102,8 @@ def carry_out(
     return run
 
 
-def _places(scenario: Scenario, wanted: Wanted) -> Iterator[tuple[int, int]]:
+def in_order(scenario: Scenario, wanted: Wanted) -> Iterator[tuple[int, int]]:
+    """Yield (point, repetition) of every cell of one plan."""
     for point in range(len(scenario.points())):
         for repetition in range(wanted.repetitions):
             yield point, repetition
@@ -97,11 +118,13 @@ def _phase(
     point: int,
     repetition: int,
     reporter: Reporter,
+    faults: Sequence[Fault],
+    owns: Callable[[int], bool],
 ) -> Phase:
     """One cell. All plans get the same arrivals and the same images."""
     rate, load = scenario.points()[point]
     rng = np.random.default_rng([scenario.seed, repetition, point])
-    planned = poisson(rate, rng, n=wanted.queries)
+    planned = scenario.arrivals.planned(rate, rng, wanted.queries)
     queries = images.shuffled(wanted.queries, rng)
     words = f"{plan.name}, {rate:.1f}/s (load {load:.2f}), repetition {repetition}"
     with reporter.load(words, wanted.queries) as on_done:
@@ -111,9 +134,20 @@ def _phase(
                 planned,
                 queries,
                 timeout_s=scenario.deadline_ms / 1e3 + PATIENCE_S,
+                faults=faults,
+                owns=owns,
                 on_done=on_done,
             )
         )
+
+
+def _faults(wanted: Sequence[FaultSettings], aimed: Mapping[int, str]) -> list[Fault]:
+    pids = {replica: pid for pid, replica in aimed.items()}
+    return [
+        Fault(fault.kind, fault.at_s, pids[fault.replica], fault.for_s if fault.kind == "stall" else 0.0)
+        for fault in wanted
+        if fault.replica in pids
+    ]
 
 
 def _with(run: Run, cell: Cell) -> Run:

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from load_tests import http_json
-from load_tests.cluster import Cluster, ClusterError
+from load_tests.cluster import ClusterError
+from load_tests.given_cluster import Reachable
 
 
 def render_config(source: Path, target: Path, *, http_port: int, root: Path) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def render_config(source: Path, target: Path, *, http_port: int, root: Path) -> 
 
 
 def deploy(
-    cluster: Cluster, config: Path, *, timeout_s: float = 180, ready_path: str = "/v2/health/ready"
+    cluster: Reachable, config: Path, *, timeout_s: float = 180, ready_path: str = "/v2/health/ready"
 ) -> None:
     """`serve deploy` the file and wait until every application runs and the model is ready.
 
@@ -46,6 +47,16 @@ def deploy(
             f"serve deploy {config} ended with status {done.returncode}:\n{done.stderr[-2000:]}"
         )
     wanted = {app["name"] for app in yaml.safe_load(config.read_text())["applications"]}
+    wait(cluster, wanted, timeout_s=timeout_s, ready_path=ready_path)
+
+
+def wait(
+    cluster: Reachable, wanted: set[str], *, timeout_s: float = 180, ready_path: str = "/v2/health/ready"
+) -> None:
+    """Wait until these applications, and no other, run with all their replicas, and the model is ready.
+
+    Raises ClusterError when one of them fails, or after `timeout_s` seconds.
+    """
     give_up = time.monotonic() + timeout_s
     status: Mapping[str, Any] = {}
     while time.monotonic() < give_up:
@@ -64,10 +75,10 @@ def deploy(
             return
         time.sleep(0.3)
     states = {name: (app["status"], app["message"]) for name, app in status.items()}
-    raise ClusterError(f"{config}: not running after {timeout_s:.0f} s: {states}")
+    raise ClusterError(f"{', '.join(sorted(wanted))}: not running after {timeout_s:.0f} s: {states}")
 
 
-def applications(cluster: Cluster) -> dict[str, Any]:
+def applications(cluster: Reachable) -> dict[str, Any]:
     """Serve's details of every application, by name; empty before the first is deployed."""
     found: dict[str, Any] = http_json.get(
         f"{cluster.dashboard_url}/api/serve/applications/", timeout_s=10

@@ -83,16 +83,17 @@ def simulate(
     file: Annotated[Path, typer.Argument(help="A scenario's YAML file")],
     queries: Annotated[int | None, typer.Option(min=10, help="per repetition, not the scenario's")] = None,
     processes: Annotated[int, typer.Option(min=1, help="to use on this machine")] = 1,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE over the file's")] = None,
+    shrink: Annotated[int, typer.Option(help="all pools so many times smaller, rates too")] = 1,
     scale: Annotated[float, typer.Option(help="all times so many times as long")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in the simulator: what each plan would do to the tail, in virtual time."""
-    from parm_ray.config.scenario import load_scenario
-    from parm_ray.config.time_scale import slowed
+    from parm_ray.config.scenario_files import scenario_file
     from parm_ray.scenarios import study
 
     try:
-        scenario = slowed(load_scenario(file), scale)
+        scenario = scenario_file(file, overrides or (), shrink, scale)
         if queries is not None and queries <= scenario.warm_up:
             raise ConfigError(f"queries: expected more than warm_up ({scenario.warm_up}), got {queries}")
         rows = list(study(scenario, processes=processes, queries=queries))

@@ -6,12 +6,15 @@ Whoever carries it out adds only where: nothing here names a machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from parm_ray.config.arrivals import ArrivalSettings
+from parm_ray.config.faults import FaultSettings
 from parm_ray.config.settings import (
     BatchSettings,
     Count,
@@ -22,6 +25,7 @@ from parm_ray.config.settings import (
     Settings,
     _Strict,
 )
+from parm_ray.config.slowness import SlownessSettings
 from parm_ray.config.yaml_file import read_model
 from parm_ray.workload import ServiceTime, from_mapping
 
@@ -29,26 +33,38 @@ Load = Annotated[float, Field(gt=0, le=5)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
-class SlownessSettings(_Strict):
-    """Which calls are slow: a share of them, each by itself, takes `factor` times as long."""
+class NetworkSettings(_Strict):
+    """What shuffles do to calls, for the simulator; a real run has links.
 
-    share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    factor: Annotated[float, Field(ge=1)] = 10.0
+    hit: for each shuffle that its node takes part in, a call is delayed with this probability, 0..1;
+    delay_ms: for how long on average, exponentially. `scenarios.paper.calibrate` finds both in the
+    latencies of a run without redundancy.
+    """
 
-    @property
-    def mean_factor(self) -> float:
-        """Expected factor."""
-        return 1 + self.share * (self.factor - 1)
+    hit: Annotated[float, Field(ge=0, le=1)]
+    delay_ms: PositiveMs
+
+
+class SecondModelSettings(_Strict):
+    """Inference multitenancy: another model's queries on some of the nodes, for the simulator.
+
+    nodes: on how many; rate: queries per second over all of them, Poisson, each as long as one of ours.
+    """
+
+    nodes: Count
+    rate: Rate
 
 
 class PathSettings(_Strict):
     """What is neither queueing nor service, for the simulator; a real run has its own.
 
-    overhead_ms: of the way to a replica and back, for every query. encode_ms, decode_ms: of one group.
+    overhead_ms: of the way to a replica and back, for every query; slot_ms: beyond service, for how long
+    each call holds its replica's slot, which others queue for. encode_ms, decode_ms: of one group.
     cancel_ms: for how long a replica stays busy after a running call was called off; null = it cannot be.
     """
 
     overhead_ms: Millis = 0.0
+    slot_ms: Millis = 0.0
     encode_ms: Millis = 0.0
     decode_ms: Millis = 0.0
     cancel_ms: Millis | None = None
@@ -91,7 +107,8 @@ class Scenario(_Strict):
     each repetition and point; a real run draws the arrivals anew, and goes on along one script of slow
     calls, which a deployment is started with.
     artifacts: the directory of the models for a real run. lab, shuffles: nodes, links and background
-    traffic of a real run, as `load_tests.netlab` and `load_tests.shuffles` take them.
+    traffic, as `load_tests.netlab` and `load_tests.shuffles` take them; network: what the latter do, for
+    the simulator, in which every replica has a node of its own. second_model: the simulator's alone.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -103,10 +120,12 @@ class Scenario(_Strict):
     warm_up: Annotated[int, Field(ge=0)] = 0
     repetitions: Annotated[int, Field(ge=1, le=100)] = 1
     seed: Annotated[int, Field(ge=0)] = 0
+    arrivals: ArrivalSettings = ArrivalSettings()
     service: dict[str, Any]
     parity_service: dict[str, Any] | None = None
     backup_service: dict[str, Any] | None = None
     slowness: SlownessSettings = SlownessSettings()
+    faults: tuple[FaultSettings, ...] = ()
     path: PathSettings = PathSettings()
     deadline_ms: PositiveMs = 5000.0
     batch: BatchSettings = BatchSettings()
@@ -114,6 +133,8 @@ class Scenario(_Strict):
     artifacts: str | None = None
     lab: dict[str, Any] | None = None
     shuffles: dict[str, Any] | None = None
+    network: NetworkSettings | None = None
+    second_model: SecondModelSettings | None = None
     plans: tuple[ScenarioPlan, ...] = Field(min_length=1)
 
     @field_validator("service", "parity_service", "backup_service")
@@ -176,6 +197,6 @@ class Scenario(_Strict):
         )
 
 
-def load_scenario(path: Path) -> Scenario:
-    """Read a scenario file. Raises ConfigError naming the file and the key that is wrong."""
-    return read_model(path, Scenario)
+def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario file, `KEY=VALUE` overrides on top. Raises ConfigError naming file and key."""
+    return read_model(path, Scenario, overrides)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from parm_ray.codes import make_code
 from parm_ray.config.scenario import Scenario, ScenarioPlan
+from parm_ray.core import ConfigError
 from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
-from parm_ray.sim import Costs, PoolSpec, Service, Simulated, simulate
-from parm_ray.workload import IndependentCalls, ServiceTime, poisson
-
-_BLOCK = 4096
+from parm_ray.scenarios.service import service_of
+from parm_ray.sim import Costs, Outage, PoolSpec, Simulated, simulate
 
 
 @dataclass(frozen=True)
@@ -32,21 +30,24 @@ def simulate_cell(
 ) -> SimulatedCell:
     """Simulate a plan at the scenario's point number `point`; queries: instead of the scenario's.
 
-    All plans of a scenario get the same arrivals, and the same calls of the same server are slow.
+    All plans of a scenario get the same arrivals, and the same calls of the same server are slow. Raises
+    ConfigError as `service_of` does.
     """
     rate, load = scenario.points()[point]
-    n = queries or scenario.queries
-    arrivals = poisson(rate, np.random.default_rng([scenario.seed, repetition, point]), n=n)
+    rng = np.random.default_rng([scenario.seed, repetition, point])
+    arrivals = scenario.arrivals.planned(rate, rng, queries or scenario.queries)
     settings = scenario.settings_of(plan)
     code = None
     if plan.plan.kind == "coded":
         code = make_code(plan.plan.encoder, plan.plan.decoder, plan.plan.k, plan.plan.r)
     redundancy = settings.redundancy_plan()
     path = scenario.path
+    pools = _pools(scenario, plan, redundancy.idle_reserve, [scenario.seed, repetition, point])
     found = simulate(
         redundancy,
-        _pools(scenario, plan, redundancy.idle_reserve, [scenario.seed, repetition, point]),
+        pools,
         arrivals,
+        outages=_outages(scenario, pools),
         code=code,
         costs=Costs(
             encode_s=path.encode_ms / 1e3,
@@ -62,48 +63,39 @@ def simulate_cell(
     return SimulatedCell(plan, rate, load, repetition, found)
 
 
-def _pools(scenario: Scenario, plan: ScenarioPlan, reserve: float, seed: list[int]) -> list[PoolSpec]:
-    service = _service(scenario, seed)
+def _outages(scenario: Scenario, pools: list[PoolSpec]) -> list[Outage]:
+    """Return the kills of servers that there are. Raises ConfigError for one that is killed while away."""
+    there = {server for pool in pools for server in pool.servers}
+    kills = [fault for fault in scenario.faults if fault.kind == "kill" and fault.replica in there]
+    until: dict[str, float] = {}
+    for kill in sorted(kills, key=lambda kill: kill.at_s):
+        if kill.at_s < until.get(kill.replica, 0.0):
+            raise ConfigError(f"{scenario.name}: faults: {kill.replica} is killed again before it is back")
+        until[kill.replica] = kill.at_s + kill.for_s
+    return [Outage(kill.replica, kill.at_s, kill.at_s + kill.for_s) for kill in kills]
 
-    def pool(name: str, replicas: int, *lanes: Lane, low: tuple[Lane, ...] = ()) -> PoolSpec:
-        return PoolSpec(
-            servers=[f"{name}/{rank}" for rank in range(replicas)],
+
+def _pools(scenario: Scenario, plan: ScenarioPlan, reserve: float, seed: list[int]) -> list[PoolSpec]:
+    """Return the plan's pools; seed: the scenario's, then repetition and point."""
+    rows: tuple[Lane, ...] = tuple(range(plan.plan.r if plan.plan.kind == "coded" else 0))
+    low: tuple[Lane, ...] = ()
+    shapes: list[tuple[str, int, tuple[Lane, ...]]] = [("deployed", plan.deployed, (DEPLOYED,))]
+    if rows and plan.parity is None:
+        shapes, low = [("deployed", plan.deployed, (DEPLOYED, *rows))], rows
+    else:
+        shapes += [(f"parity{row}", plan.parity or 1, (row,)) for row in rows]
+    if plan.backup is not None:
+        shapes.append(("backup", plan.backup, (BACKUP,)))
+    servers = {name: [f"{name}/{rank}" for rank in range(replicas)] for name, replicas, _ in shapes}
+    service = service_of(scenario, [one for pool in servers.values() for one in pool], *seed[1:])
+    return [
+        PoolSpec(
+            servers=servers[name],
             lanes=lanes,
             service=service,
             discipline=scenario.queue.discipline,
             low=low,
             reserve=reserve if low else 0.0,
         )
-
-    rows = tuple(range(plan.plan.r if plan.plan.kind == "coded" else 0))
-    if rows and plan.parity is None:
-        return [pool("deployed", plan.deployed, DEPLOYED, *rows, low=rows)]
-    pools = [pool("deployed", plan.deployed, DEPLOYED)]
-    pools += [pool(f"parity{row}", plan.parity or 1, row) for row in rows]
-    if plan.backup is not None:
-        pools.append(pool("backup", plan.backup, BACKUP))
-    return pools
-
-
-def _service(scenario: Scenario, seed: list[int]) -> Service:
-    """Return how long calls take: the model's own time, times the script's factor for that call."""
-    which = {DEPLOYED: "deployed", BACKUP: "backup"}
-    draws: dict[str, Callable[[], float]] = {}
-    for number, name in enumerate(("deployed", "parity", "backup")):
-        rng = np.random.default_rng([*seed, 1000 + number])
-        draws[name] = _drawn(scenario.service_time(name, rng)).__next__
-    script = None
-    if scenario.slowness.share > 0:
-        slow = scenario.slowness
-        script = IndependentCalls(scenario.script_seed(*seed[1:]), slow.share, slow.factor)
-
-    def seconds(server: str, number: int, at: float, lane: Lane) -> float:
-        own = draws[which.get(lane, "parity")]()
-        return own if script is None else own * script.factor(server, number)
-
-    return seconds
-
-
-def _drawn(service: ServiceTime) -> Iterator[float]:
-    while True:
-        yield from service.draw_many(_BLOCK).tolist()
+        for name, _, lanes in shapes
+    ]

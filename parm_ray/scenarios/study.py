@@ -8,7 +8,6 @@ from multiprocessing import get_context
 from typing import Any
 
 from parm_ray.config.scenario import Scenario
-from parm_ray.core import ConfigError
 from parm_ray.scenarios.cells import SimulatedCell, simulate_cell
 from parm_ray.scenarios.rows import Row, row_of
 
@@ -29,11 +28,6 @@ def study(
     it must be able to send a Scenario and get rows. queries: a repetition, instead of the scenario's.
     Raises ConfigError for a scenario with shuffles.
     """
-    if scenario.shuffles is not None:
-        raise ConfigError(
-            f"{scenario.name}: shuffles: the simulator does not know what they do to this lab's links; "
-            "run it with python -m load_tests.run --on netlab"
-        )
     tasks = [
         (scenario, plan, point, queries)
         for point in range(len(scenario.points()))

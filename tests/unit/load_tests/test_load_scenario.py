@@ -62,7 +62,9 @@ def test_every_plan_becomes_a_legal_document_with_its_replicas_and_times(plan: A
     assert replicas == plan.replicas
     for pool in pools:
         assert Path(pool.artifact).is_absolute()
-        assert pool.emulate.slow_share == 0.02
+        assert pool.emulate.slowness is not None
+        assert pool.emulate.slowness.share == 0.02
+        assert pool.emulate.script() is not None
     if settings.backup is not None:
         assert settings.backup.emulate.service == {"kind": "deterministic", "service_s": 0.02}
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from load_tests.trace_files import planned_from, read_column
+from parm_ray.config.trace_files import planned_from, read_column
 
 
 def csv(folder: Path, text: str) -> Path:
