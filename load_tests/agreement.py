@@ -4,7 +4,8 @@ Simulates the scenario of a run on a cluster, on the same planned arrivals, and 
 The simulator knows no machine, so that it is told two numbers per load, taken from one plan (by default
 Equal-Resources, which has no protection to be wrong about): for how long a call holds its replica beyond
 service (from the measured utilisation), and what the way there and back costs (from the median). All that
-is said of the other plans is prediction.
+is said of the other plans is prediction. Of a run with shuffles it takes what they do to calls from the same
+plan's tail, as `scenarios.paper.tail_of` does from the paper's.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from load_tests.experiment.rows import Measurement, measure
 from load_tests.experiment.runs import RunDirectory, RunError, read_run
 from load_tests.experiment.terminal import wide
 from load_tests.tables import ms, percent
-from parm_ray.config.scenario import PathSettings, Scenario, ScenarioPlan
+from parm_ray.config.scenario import NetworkSettings, PathSettings, Scenario, ScenarioPlan
 from parm_ray.core import ParmError
 from parm_ray.scenarios import row_of, simulate_cell
+from parm_ray.scenarios.paper import EqualResources, hit_of, tail_of
 
 Row = dict[str, Any]
 TIED = 0.05
@@ -128,6 +130,8 @@ def _calibrated(
     busy = known.row["utilization_all"]
     if busy is None:
         raise RunError(f"{plan.name}: utilization_all: expected a measured one, got none")
+    if scenario.shuffles is not None:
+        scenario = scenario.model_copy(update={"network": _network(scenario, plan, known)})
     # The same arrivals as in the measurement, whose rate is never quite the planned one.
     numbers = [cell.repetition for cell in known.cells]
     cells = [simulate_cell(scenario, plan, point, number, _queries(known)) for number in numbers]
@@ -137,6 +141,19 @@ def _calibrated(
     bare = _simulated(there, plan, point, _queries(known), repetitions)
     overhead = max(0.0, known.row["p50_ms"] - bare["p50_ms"])
     return _with_path(there, there.path.model_copy(update={"overhead_ms": overhead}))
+
+
+def _network(scenario: Scenario, plan: ScenarioPlan, known: Measurement) -> NetworkSettings:
+    """Return what shuffles did to calls, from the tail of a plan without redundancy."""
+    row = known.row
+    names = ("p50_ms", "mean_ms", "p99_ms", "p995_ms", "p999_ms")
+    nodes = max(plan.replicas, (scenario.lab or {}).get("model_nodes", 0))
+    concurrent = (scenario.shuffles or {}).get("concurrent", 1)
+    figures = EqualResources(*(row[name] for name in names), known.rate, nodes, concurrent)
+    disturbed, delay_ms = tail_of(figures)
+    if not delay_ms > 0:
+        raise RunError(f"{plan.name}: p99, p99.5 and p99.9 do not ascend: too few queries to fit a tail to")
+    return NetworkSettings(hit=min(1.0, hit_of(min(disturbed, 0.99), figures)), delay_ms=delay_ms)
 
 
 def _with_path(scenario: Scenario, path: PathSettings) -> Scenario:

@@ -50,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         scenario = scenario_file(options.scenario, options.set, options.shrink, options.scale)
         wanted = _wanted(scenario, options)
-        out = options.out or ROOT / "out" / scenario.name
+        # A simulation must not replace the measurement that it is to be held against.
+        folder = f"{scenario.name}_simulated" if options.on == "simulator" else scenario.name
+        out = options.out or ROOT / "out" / folder
         arguments = sys.argv[1:] if argv is None else list(argv)
         run = _described(scenario, arguments, options.on)
         if options.on == "netlab":
@@ -148,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--http", default="http://127.0.0.1:8000", help="of --on cluster: Serve's proxy")
     parser.add_argument("--address", default="auto", help="of --on cluster: Ray's address, for shuffles")
     parser.add_argument("--processes", type=int, default=1, help="of the simulator (default: 1)")
-    parser.add_argument("--out", type=Path, help="run directory (default: out/<scenario>)")
+    parser.add_argument("--out", type=Path, help="run directory (default: out/NAME, or out/NAME_simulated)")
     parser.add_argument("--json", action="store_true", help="print the rows on stdout as JSON")
     return parser
 

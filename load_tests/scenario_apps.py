@@ -26,7 +26,7 @@ def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str,
         "plan": plan.plan.model_dump(mode="json", exclude_unset=True),
         "batch": scenario.batch.model_dump(mode="json"),
         "queue": scenario.queue.model_dump(mode="json"),
-        "deadline_ms": scenario.deadline_ms,
+        "deadline_ms": plan.deadline_ms or scenario.deadline_ms,
         "ingress": {"num_cpus": NUM_CPUS},
     }
     if plan.plan.kind == "coded":

@@ -83,6 +83,9 @@ def simulate(
     file: Annotated[Path, typer.Argument(help="A scenario's YAML file")],
     queries: Annotated[int | None, typer.Option(min=10, help="per repetition, not the scenario's")] = None,
     processes: Annotated[int, typer.Option(min=1, help="to use on this machine")] = 1,
+    ray_address: Annotated[
+        str | None, typer.Option("--ray", help="spread over this Ray cluster instead: auto, or host:port")
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE over the file's")] = None,
     shrink: Annotated[int, typer.Option(help="all pools so many times smaller, rates too")] = 1,
     scale: Annotated[float, typer.Option(help="all times so many times as long")] = 1.0,
@@ -96,7 +99,14 @@ def simulate(
         scenario = scenario_file(file, overrides or (), shrink, scale)
         if queries is not None and queries <= scenario.warm_up:
             raise ConfigError(f"queries: expected more than warm_up ({scenario.warm_up}), got {queries}")
-        rows = list(study(scenario, processes=processes, queries=queries))
+        spread = None
+        if ray_address is not None:
+            from parm_ray.serve.spread import over_cluster
+
+            spread = over_cluster(ray_address)
+        rows = list(study(scenario, processes=processes, queries=queries, spread=spread))
+    except ConnectionError as error:
+        _fail(ConfigError(f"--ray: no Ray cluster at {ray_address} ({error})"))
     except ParmError as error:
         _fail(error)
     names = ("plan", "pool", "k", "load", "utilization", "p50_ms", "p99_ms", "p999_ms", "reconstructed")

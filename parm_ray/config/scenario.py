@@ -71,7 +71,10 @@ class PathSettings(_Strict):
 
 
 class ScenarioPlan(_Strict):
-    """One plan. deployed, parity, backup: replicas of each pool; `parity` is per parity row."""
+    """One plan. deployed, parity, backup: replicas of each pool; `parity` is per parity row.
+
+    deadline_ms: in place of the scenario's, for a plan whose point it is.
+    """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     title: str | None = None
@@ -79,6 +82,7 @@ class ScenarioPlan(_Strict):
     deployed: Count
     parity: Count | None = None
     backup: Count | None = None
+    deadline_ms: PositiveMs | None = None
 
     @property
     def replicas(self) -> int:
@@ -191,7 +195,7 @@ class Scenario(_Strict):
                 "plan": plan.plan,
                 "batch": self.batch,
                 "queue": self.queue,
-                "deadline_ms": self.deadline_ms,
+                "deadline_ms": plan.deadline_ms or self.deadline_ms,
                 "default_answer": "uniform" if plan.plan.kind == "default" else None,
             }
         )

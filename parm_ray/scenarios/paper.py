@@ -72,23 +72,33 @@ class Calibration:
 
 
 def calibrate(figures: EqualResources) -> Calibration:
-    """Fit the service times to the figures.
-
-    The tail q exp(-(t - median) / delay) by least squares of its logarithm at the three percentiles; body
-    and `hit` from what is left of median and mean.
-    """
-    over = np.array([figures.p99, figures.p99_5, figures.p99_9]) - figures.median
-    slope, intercept = np.polyfit(over, np.log([0.01, 0.005, 0.001]), 1)
-    delay, disturbed = float(-1 / slope), math.exp(float(intercept))
+    """Fit the service times to the figures: the tail first, then the body to what it leaves of the mean."""
+    disturbed, delay = tail_of(figures)
     mean_body = figures.mean - disturbed * delay
     # Of top - Exp(spread): the mean is top - spread, the median top - spread ln 2. The disturbed calls lie
     # above the median, so that of the body is its (0.5 / (1 - disturbed))-quantile.
     share = 0.5 / (1 - disturbed)
     spread = (figures.median - mean_body) / (1 + math.log(share))
-    # disturbed = 1 - E[(1 - hit)^n], n the shuffles on a node: Binomial(shuffles, 2 / servers).
-    on_node = 2 / figures.servers
-    hit = (1 - (1 - disturbed) ** (1 / figures.shuffles)) / on_node
-    return Calibration((mean_body + spread) / 1e3, spread / 1e3, hit, delay / 1e3)
+    return Calibration((mean_body + spread) / 1e3, spread / 1e3, hit_of(disturbed, figures), delay / 1e3)
+
+
+def tail_of(figures: EqualResources) -> tuple[float, float]:
+    """Return (disturbed, delay): the share of calls, and the mean of what they take more, milliseconds.
+
+    The tail disturbed x exp(-(t - median) / delay), by least squares of its logarithm at the three
+    percentiles.
+    """
+    over = np.array([figures.p99, figures.p99_5, figures.p99_9]) - figures.median
+    slope, intercept = np.polyfit(over, np.log([0.01, 0.005, 0.001]), 1)
+    return math.exp(float(intercept)), float(-1 / slope)
+
+
+def hit_of(disturbed: float, figures: EqualResources) -> float:
+    """Return the probability that one shuffle on its node disturbs a call; may exceed 1 if it cannot be.
+
+    disturbed = 1 - E[(1 - hit)^n], n the shuffles on a node: Binomial(shuffles, 2 / servers).
+    """
+    return (1 - (1 - disturbed) ** (1 / figures.shuffles)) / (2 / figures.servers)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,3 +109,18 @@ def test_a_stalled_replica_is_in_the_records_and_in_the_timeline(fresh, measured
     worst = int(np.argmax(columns.latency))
     assert 700 < columns.latency[worst] < 2500
     assert 3.5 < columns.planned[worst] < 5.5
+
+
+def test_a_study_spread_over_the_cluster_says_what_one_process_says(fresh, measured, tmp_path) -> None:
+    file = tmp_path / "brief.yaml"
+    file.write_text(yaml.safe_dump(SCENARIO))
+    address = (fresh.temp_dir / "ray_current_cluster").read_text()
+
+    def rows(*options: str) -> list[dict[str, Any]]:
+        command = [sys.executable, "-m", "parm_ray.cli", "simulate", str(file), "--json", *options]
+        env = fresh.env | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    assert rows("--ray", address) == rows()

@@ -30,6 +30,8 @@ COVERS = [
     {"hedge": Hedge("searched", None, least=3)},
     {"copies": 2},
     {"copies": 3, "keep": "start"},
+    {"copy_share": 0.5},
+    {"copy_share": 0.5, "hedge": Hedge("fixed", 0.01, budget_ratio=1.0)},
     {"backup": True},
     {"backup": True, "copies": 2},
 ]
@@ -54,6 +56,8 @@ def build(spec, *, batch, hold_off, default, retries, rng, cover=None):
         batch_size=batch,
         batch_wait_s=0.01,
         grant=lambda: rng.random() < 0.9,
+        spare=lambda: rng.random() < 0.1,
+        idle=lambda: rng.random() < 0.5,
     )
     return RandomDriver(machine, rng)
 

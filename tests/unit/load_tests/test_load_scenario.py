@@ -41,6 +41,15 @@ def scenario(**changed: Any) -> Scenario:
     return Scenario.model_validate(given | changed)
 
 
+def test_a_plan_may_have_a_deadline_of_its_own(root: Path) -> None:
+    plans = [PLANS[0], {**PLANS[5], "deadline_ms": 200}]
+    two = scenario(plans=plans, deadline_ms=900)
+    deadlines = [two.settings_of(plan).redundancy_plan().deadline_s for plan in two.plans]
+    assert deadlines == [0.9, 0.2]
+    apps = [document_of(two, plan, root)["applications"][0] for plan in two.plans]
+    assert [app["args"]["deadline_ms"] for app in apps] == [900, 200]
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for name in ("deployed", "backup", "concat_slot_k2"):

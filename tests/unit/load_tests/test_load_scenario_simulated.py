@@ -93,6 +93,28 @@ def test_the_simulator_agrees_with_itself_and_finds_the_path_s_costs(
         assert one.off("p99_ms") == pytest.approx(0, abs=0.1), one
 
 
+def test_what_shuffles_did_is_found_in_the_tail_of_one_plan_and_foretells_another(tmp_path: Path) -> None:
+    """A run whose calls were delayed by 100 ms on average, one in ten of those on nodes that shuffle."""
+    changed = {
+        "slowness": {},
+        "loads": [0.4],
+        "queries": 12_000,
+        "repetitions": 1,
+        "path": {},
+        "lab": {"model_nodes": 6, "link": {"rate_mbit": 100}},
+        "shuffles": {"concurrent": 1, "size_mb": [10, 30]},
+        "network": {"hit": 0.1, "delay_ms": 100},
+    }
+    directory = simulate(tmp_path, **changed)
+    found = read_run(directory)
+    settings = {**found.run.settings, "network": None}
+    write_run(directory, found.run.model_copy(update={"executor": "netlab", "settings": settings}))
+    both = agreement.agreement(read_run(directory), "equal_resources", 3)
+    assert {one.plan for one in both} == {plan["name"] for plan in SCENARIO["plans"]}
+    for one in both:
+        assert one.off("p99_ms") == pytest.approx(0, abs=0.2), one
+
+
 def test_what_disagrees_is_said(simulated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same run held against a scenario in which hedges come from a delay that helps nobody."""
     found = read_run(simulated)
