@@ -146,10 +146,16 @@ def _calibrated(
 def _network(scenario: Scenario, plan: ScenarioPlan, known: Measurement) -> NetworkSettings:
     """Return what shuffles did to calls, from the tail of a plan without redundancy."""
     row = known.row
-    names = ("p50_ms", "mean_ms", "p99_ms", "p995_ms", "p999_ms")
-    nodes = max(plan.replicas, (scenario.lab or {}).get("model_nodes", 0))
-    concurrent = (scenario.shuffles or {}).get("concurrent", 1)
-    figures = EqualResources(*(row[name] for name in names), known.rate, nodes, concurrent)
+    figures = EqualResources(
+        median=row["p50_ms"],
+        mean=row["mean_ms"],
+        p99=row["p99_ms"],
+        p99_5=row["p995_ms"],
+        p99_9=row["p999_ms"],
+        rate=known.rate,
+        servers=max(plan.replicas, (scenario.lab or {}).get("model_nodes", 0)),
+        shuffles=(scenario.shuffles or {}).get("concurrent", 1),
+    )
     disturbed, delay_ms = tail_of(figures)
     if not delay_ms > 0:
         raise RunError(f"{plan.name}: p99, p99.5 and p99.9 do not ascend: too few queries to fit a tail to")
