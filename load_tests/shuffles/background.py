@@ -41,6 +41,7 @@ class Shuffles:
         self._finished: list[Finished] = []
         self._cut = 0
         self._lost: set[int] = set()
+        self._addresses: list[tuple[str, int]] = []
         self._report: ShuffleReport | None = None
         self._actors = [_actor(node["NodeID"], settings.seed + i) for i, node in enumerate(nodes)]
         self._lanes = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="shuffle")
@@ -65,6 +66,8 @@ class Shuffles:
             ray.get([each.ready.remote() for each in self._actors], timeout=START_S)
         except (GetTimeoutError, RayError) as error:
             raise ShuffleError(f"an actor did not start within {START_S:.0f} s: {error}") from None
+        if self.settings.via == "tcp":
+            self._addresses = ray.get([each.listen.remote() for each in self._actors], timeout=START_S)
         self._began = self._clock()
         self._running = [self._lanes.submit(self._lane) for _ in range(self.settings.concurrent)]
         if self.settings.duration_s is not None:
@@ -119,12 +122,10 @@ class Shuffles:
 
     def _exchange(self, exchange: Exchange) -> bool:
         """Carry out one exchange and note how it ended; return whether it failed."""
-        first, second = self._actors[exchange.first], self._actors[exchange.second]
-        sizes, window = plan.chunks(exchange.size, self.settings.chunk_bytes), self.settings.window
         began = self._clock()
-        sending = [first.send.remote(exchange.first, second, sizes, window)]
+        sending = [self._sent(exchange.first, exchange.second, exchange.size)]
         if self.settings.both_ways:
-            sending.append(second.send.remote(exchange.second, first, sizes, window))
+            sending.append(self._sent(exchange.second, exchange.first, exchange.size))
         arrived = self._arrived(sending)
         ended = self._clock()
         failed = arrived is None and not self.over.is_set()
@@ -138,6 +139,14 @@ class Shuffles:
             else:
                 self._cut += 1
         return failed
+
+    def _sent(self, sender: int, receiver: int, size: int) -> Any:
+        """Begin to send; return the reference to the bytes that will have arrived."""
+        actor = self._actors[sender]
+        if self.settings.via == "tcp":
+            return actor.stream.remote(sender, self._addresses[receiver], size)
+        sizes = plan.chunks(size, self.settings.chunk_bytes)
+        return actor.send.remote(sender, self._actors[receiver], sizes, self.settings.window)
 
     def _arrived(self, sending: list[Any]) -> int | None:
         """Bytes that arrived; None if a node was lost, or the rest did not arrive in time after the end."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -26,7 +26,8 @@ class ShuffleSettings(BaseModel):
     moves in each direction, 10^6 bytes. pause_s: between an exchange's end and its successor's start.
     both_ways: the second node sends as much back at the same time. chunk_mb, window: an exchange is sent
     in chunks, at most so many of a direction under way. seed: of pairs and sizes. duration_s: after which
-    it ends by itself (None = until it is stopped).
+    it ends by itself (None = until it is stopped). via: "objects", chunks through Ray's object stores;
+    "tcp", one connection a direction, which fills its link without pauses and costs little CPU.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,6 +37,7 @@ class ShuffleSettings(BaseModel):
     size_mb: tuple[SizeMb, SizeMb] = (128.0, 256.0)
     pause_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
     both_ways: bool = True
+    via: Literal["objects", "tcp"] = "objects"
     chunk_mb: Annotated[float, Field(ge=0.2, le=256)] = 4.0
     window: Annotated[int, Field(ge=1, le=16)] = 2
     seed: Annotated[int, Field(ge=0)] = 0
@@ -56,6 +58,8 @@ class ShuffleSettings(BaseModel):
     @property
     def most_stored_bytes(self) -> int:
         """What chunks may take of one node's object store, should all exchanges meet there."""
+        if self.via == "tcp":
+            return 0
         directions = 2 if self.both_ways else 1
         return math.ceil(self.concurrent * directions * (self.window + 1) * self.chunk_bytes)
 

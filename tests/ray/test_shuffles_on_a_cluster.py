@@ -38,7 +38,7 @@ from load_tests import shuffles
 from load_tests.shuffles import ShuffleError, ShuffleSettings, plan
 
 ray.init(sys.argv[1], log_to_driver=False)
-settings = ShuffleSettings(concurrent=1, size_mb=(1, 2), chunk_mb=0.5, seed=3)
+settings = ShuffleSettings(concurrent=1, size_mb=(1, 2), chunk_mb=0.5, seed=3, via=sys.argv[2])
 give_up = time.monotonic() + 120
 with shuffles.start(settings) as running:
     try:
@@ -78,9 +78,10 @@ def address() -> Iterator[str]:
         process.stdin.close()
 
 
-def test_exchanges_follow_the_plan_and_leave_nothing_behind(address: str) -> None:
+@pytest.mark.parametrize("via", ["objects", "tcp"])
+def test_exchanges_follow_the_plan_and_leave_nothing_behind(address: str, via: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER, address],
+        [sys.executable, "-c", DRIVER, address, via],
         capture_output=True,
         text=True,
         env=ENV,
