@@ -32,8 +32,9 @@ import signal, sys
 from load_tests.netlab import lifecycle, ray_nodes
 from load_tests.netlab.settings import LabSettings
 ray_nodes.RayNodes.start = lambda self, say: None
-# Ignored in what a shell started in the background, and inherited.
+# Ignored in what a shell or nohup started in the background, and inherited.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with lifecycle.start(LabSettings(model_nodes=2)) as lab:
     inside = lab.popen(["sleep", "600"])
     print(lab.name, inside.pid, flush=True)
