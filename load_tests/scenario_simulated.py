@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ from load_tests.records import ClientRecord
 from load_tests.scenario_cells import place_of
 from load_tests.scenario_run import Wanted, in_order
 from parm_ray.config.scenario import Scenario, ScenarioPlan
-from parm_ray.scenarios import SimulatedCell, simulate_cell
+from parm_ray.scenarios import SimulatedCell, over_processes, simulate_cell
 from parm_ray.sim import OUTCOMES
 
 _Task = tuple[Scenario, ScenarioPlan, int, int, int, Path]
@@ -35,7 +33,7 @@ def carry_out(
         for point, repetition in in_order(scenario, wanted)
     ]
     with reporter.step(f"simulating {len(tasks)} cells of {wanted.queries} queries"):
-        run = run.model_copy(update={"cells": tuple(_spread(tasks, processes))})
+        run = run.model_copy(update={"cells": tuple(over_processes(processes)(_simulated, tasks))})
         write_run(out, run)
     return run
 
@@ -58,16 +56,8 @@ def records_of(cell: SimulatedCell) -> Iterator[ClientRecord]:
             group=group if group >= 0 else None,
             slot=int(found.slot[query]) if group >= 0 else None,
             lateness_ms=round(1e3 * float(found.lateness[query]), 4),
-            error="" if answered else "deadline exceeded",
+            error="" if answered else "no answer",
         )
-
-
-def _spread(tasks: list[_Task], processes: int) -> Iterator[Cell]:
-    if processes == 1:
-        yield from map(_simulated, tasks)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_simulated, tasks)
 
 
 def _simulated(task: _Task) -> Cell:

@@ -7,14 +7,13 @@ are compared with, never fitted to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.scenarios.paper import GPU, Calibration, PaperCase, calibrate, simulate_case
+from parm_ray.scenarios.processes import over_processes
 from parm_ray.stats import LatencySummary, summarise
 
 Row = dict[str, Any]
@@ -74,10 +73,9 @@ def predictions(
     """Yield a row per case: medians over seeds, ms, and the published figures beside them."""
     fit = calibrate(GPU)
     tasks = [(case, fit, queries, seed) for _, case in cases for seed in range(seeds)]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = pool.map(_summary, tasks)
-        for name, case in cases:
-            yield _row(name, case, [next(found) for _ in range(seeds)])
+    found = over_processes(processes)(_summary, tasks)
+    for name, case in cases:
+        yield _row(name, case, [next(found) for _ in range(seeds)])
 
 
 def _summary(task: tuple[PaperCase, Calibration, int, int]) -> tuple[LatencySummary, float, float]:

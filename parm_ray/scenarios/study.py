@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from typing import Any
+from collections.abc import Iterator
 
 from parm_ray.config.scenario import Scenario
 from parm_ray.scenarios.cells import SimulatedCell, simulate_cell
+from parm_ray.scenarios.processes import Map, over_processes
 from parm_ray.scenarios.rows import Row, row_of
-
-Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
-"""Like the built-in `map` of one iterable, in order; a pool's, or one that spreads over a cluster."""
 
 
 def study(
@@ -26,20 +21,14 @@ def study(
 
     processes: how many to use on this machine. spread: what to use instead, say over a Ray cluster;
     it must be able to send a Scenario and get rows. queries: a repetition, instead of the scenario's.
-    Raises ConfigError for a scenario with shuffles.
+    Raises ConfigError as `simulate_cell` does.
     """
     tasks = [
         (scenario, plan, point, queries)
         for point in range(len(scenario.points()))
         for plan in range(len(scenario.plans))
     ]
-    if spread is not None:
-        yield from spread(_row, tasks)
-    elif processes == 1:
-        yield from map(_row, tasks)
-    else:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(_row, tasks)
+    yield from (spread or over_processes(processes))(_row, tasks)
 
 
 def _row(task: tuple[Scenario, int, int, int | None]) -> Row:

@@ -1,5 +1,6 @@
 import json
 import math
+import socket
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,14 @@ def test_parm_is_predicted_within_twelve_percent_where_the_paper_has_a_figure() 
     ordered = sorted(found * 1e3)
     assert ordered[math.ceil(0.999 * 30_000) - 1] == pytest.approx(30.8, rel=0.12)
     assert ordered[15_000] == pytest.approx(20.5, rel=0.12)
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    """A port that was free a moment ago: nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    path = ROOT / "load_tests" / "scenarios" / "fig13_multitenancy.yaml"
+    done = CliRunner().invoke(app, ["simulate", str(path), "--ray", address])
+    assert done.exit_code == 2
+    assert address in done.output

@@ -1,0 +1,26 @@
+"""Simulations over several processes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
+"""Like the built-in `map` of one iterable, in order; over processes, or over a cluster."""
+
+
+def over_processes(processes: int) -> Map:
+    """Return a `map` over so many processes; one is this one. They are spawned: Ray's and torch's
+    threads would not survive a fork.
+    """
+
+    def spread(function: Callable[..., Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        if processes == 1:
+            yield from map(function, tasks)
+            return
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(function, tasks)
+
+    return spread
