@@ -9,7 +9,7 @@ from parm_ray.config.settings import HedgeSettings
 from parm_ray.core import ConfigError
 
 _TIMES = ("_ms", "_s")
-_PER_SECOND = ("_per_s", "_mbit")
+_PER_SECOND = ("_per_s", "_mbit", "rate")
 
 
 def slowed(scenario: Scenario, factor: float) -> Scenario:
@@ -18,7 +18,7 @@ def slowed(scenario: Scenario, factor: float) -> Scenario:
     Loads, shares, bytes and numbers of queries stay, so that latencies divided by `factor` are those of
     the original wherever its times come from service, queues and links alone. What the machine itself
     needs for a query does not stretch: that is the use of it. Raises ConfigError for a factor out of
-    range, or a lab whose links have no rate given.
+    range, or a lab whose links have no rate or latency given.
     """
     if not 0.01 <= factor <= 1000:
         raise ConfigError(f"scale: expected 0.01..1000, got {factor:g}")
@@ -35,8 +35,10 @@ def slowed(scenario: Scenario, factor: float) -> Scenario:
             hedge = plan.plan.hedge or HedgeSettings()
             given_hedge = settings["plan"].get("hedge") or {}
             settings["plan"]["hedge"] = given_hedge | {"budget_floor_per_s": hedge.budget_floor_per_s}
-    if scenario.lab is not None and "rate_mbit" not in (scenario.lab.get("link") or {}):
-        raise ConfigError(f"{scenario.name}: lab.link.rate_mbit: expected a rate to scale, got none")
+    link = (scenario.lab or {}).get("link") or {}
+    for key in ("rate_mbit", "latency_ms") if scenario.lab is not None else ():
+        if key not in link:
+            raise ConfigError(f"{scenario.name}: lab.link.{key}: expected one to scale, got none")
     stretched = _stretched(given, factor)
     stretched["rates"] = [rate / factor for rate in scenario.rates]
     return Scenario.model_validate(stretched)

@@ -71,8 +71,29 @@ def test_links_are_as_many_times_slower_and_bytes_stay() -> None:
     )
     assert found.lab == {"model_nodes": 3, "link": {"rate_mbit": 100, "latency_ms": 10}}
     assert found.shuffles == {"size_mb": [27, 53], "pause_s": 2}
-    with pytest.raises(ConfigError, match=r"lab\.link\.rate_mbit"):
-        slowed(Scenario.model_validate(GIVEN | {"lab": {"model_nodes": 3}}), 2)
+    for link, missing in (({}, "rate_mbit"), ({"rate_mbit": 100}, "latency_ms")):
+        with pytest.raises(ConfigError, match=rf"lab\.link\.{missing}"):
+            slowed(Scenario.model_validate(GIVEN | {"lab": {"model_nodes": 3, "link": link}}), 2)
+
+
+def test_a_second_model_faults_and_arrivals_are_slowed_with_the_rest() -> None:
+    stall = {"kind": "stall", "replica": "deployed/0", "at_s": 3, "for_s": 1}
+    more = {
+        "second_model": {"nodes": 1, "rate": 8},
+        "faults": [stall],
+        "arrivals": {"kind": "bursts", "spacing_ms": 2},
+        "slowness": {"episodes": {"mean_s": 1, "mean_between_s": 9}},
+        "network": {"hit": 0.1, "delay_ms": 5},
+    }
+    found = slowed(Scenario.model_validate(GIVEN | more), 2)
+    assert found.second_model is not None
+    assert (found.second_model.nodes, found.second_model.rate) == (1, 4)
+    assert (found.faults[0].at_s, found.faults[0].for_s) == (6, 2)
+    assert found.arrivals.spacing_ms == 4
+    assert found.slowness.episodes is not None
+    assert (found.slowness.episodes.mean_s, found.slowness.episodes.mean_between_s) == (2, 18)
+    assert found.network is not None
+    assert (found.network.hit, found.network.delay_ms) == (0.1, 10)
 
 
 def test_one_changes_nothing_and_nonsense_is_refused() -> None:
