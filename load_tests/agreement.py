@@ -47,10 +47,11 @@ class Both:
     simulated: Row
 
     def off(self, name: str) -> float:
-        """Simulated over measured, less one; nan where one of them has no finite value."""
+        """Simulated over measured, less one; 0 where both are among the failed, nan where one is."""
         real, ours = self.measured[name], self.simulated[name]
-        if real is None or ours is None or not math.isfinite(real):
-            return math.nan
+        never = ours is None or not math.isfinite(ours)
+        if never or not math.isfinite(real):
+            return 0.0 if never and not math.isfinite(real) else math.nan
         return float(ours / real - 1)
 
 

@@ -136,6 +136,18 @@ def test_a_simulated_run_is_no_measurement(simulated: Path, capsys: pytest.Captu
     assert "coded_twice" in capsys.readouterr().err
 
 
+def test_a_tail_among_the_failed_agrees_with_one_among_the_failed_alone() -> None:
+    """Measured, it is infinite; in a simulated row, null."""
+
+    def off(real: float, ours: float | None) -> float:
+        return agreement.Both("a", 0.5, {"p99_ms": real}, {"p99_ms": ours}).off("p99_ms")
+
+    assert off(np.inf, None) == 0
+    assert np.isnan(off(100.0, None))
+    assert np.isnan(off(np.inf, 100.0))
+    assert off(100.0, 110.0) == pytest.approx(0.1)
+
+
 def test_pairs_within_a_tie_are_in_no_order() -> None:
     def both(plan: str, real: float, ours: float) -> agreement.Both:
         return agreement.Both(plan, 0.5, {"p99_ms": real}, {"p99_ms": ours})
