@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from load_tests import tables
@@ -22,7 +21,7 @@ from load_tests.progress import Reporter
 from load_tests.records import write_csv
 from load_tests.results import latency_row
 from load_tests.server_stats import ServedModel
-from parm_ray.workload import bursts, constant, poisson
+from parm_ray.config.arrivals import ArrivalSettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     stderr = Console(stderr=True)
     rng = np.random.default_rng(options.seed)
     try:
-        planned = _planned(options.arrivals, options.rate, options.queries, options.burst, rng)
+        arrivals = ArrivalSettings(kind=options.arrivals, burst=options.burst)
+        planned = arrivals.planned(options.rate, rng, options.queries)
         images = LabelledImages.load(options.images).shuffled(options.queries, rng)
         model = ServedModel.find(options.url.rstrip("/"), options.model)
         with Reporter(stderr).load(options.name, options.queries) as on_done:
@@ -48,12 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         late = row["send_lateness_p99_ms"]
         stderr.print(f"[bold red]the generator was {late:.0f} ms late (p99): it measured itself[/]")
     return int(row["errors"] > 0)
-
-
-def _planned(arrivals: str, rate: float, n: int, burst: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    if arrivals == "constant":
-        return constant(rate, n=n)
-    return bursts(rate, burst, rng, n=n) if arrivals == "bursts" else poisson(rate, rng, n=n)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -27,7 +27,7 @@ class ShuffleSettings(BaseModel):
     both_ways: the second node sends as much back at the same time. chunk_mb, window: an exchange is sent
     in chunks, at most so many of a direction under way. seed: of pairs and sizes. duration_s: after which
     it ends by itself (None = until it is stopped). via: "objects", chunks through Ray's object stores;
-    "tcp", one connection a direction, which fills its link without pauses and costs little CPU.
+    "tcp", one connection a direction, without the pauses that there are between chunks.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -12,9 +12,11 @@ from load_tests.records import ClientRecord
 from load_tests.run import main
 from load_tests.scenario_apps import document_of, parity_artifact
 from load_tests.scenario_cells import cell_of
+from load_tests.scenario_places import deployment
 from parm_ray.config.loading import parse_settings
 from parm_ray.config.scenario import Scenario
 from parm_ray.core import ConfigError, Outcome
+from parm_ray.serve import app
 
 PLANS: list[dict[str, Any]] = [
     {"name": "none", "deployed": 4},
@@ -90,6 +92,11 @@ def test_parity_artefacts_are_named_as_training_names_them() -> None:
     plan = {"kind": "coded", "encoder": "weighted", "decoder": "subtract", "k": 4, "r": 2}
     coded = scenario(plans=[{"name": "x", "deployed": 1, "parity": 1, "plan": plan}]).plans[0]
     assert parity_artifact(coded, 1) == "weighted_subtract_k4_r2_row1"
+
+
+def test_pools_are_the_deployments_that_the_application_makes() -> None:
+    names = [deployment(pool) for pool in ("deployed", "parity0", "parity1", "backup")]
+    assert names == [app.DEPLOYED, app.PARITY, f"{app.PARITY}2", app.BACKUP]
 
 
 def page(seconds: float, calls: int, copies: int, busy: float) -> dict[str, Any]:
