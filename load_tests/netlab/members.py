@@ -31,26 +31,51 @@ def identities(namespaces: Iterable[str]) -> set[tuple[int, int]]:
 
 def is_in(pid: int, wanted: set[tuple[int, int]]) -> bool:
     """Whether a living process is in one of the namespaces."""
+    return _namespace_of(pid) in wanted
+
+
+def _namespace_of(pid: int) -> tuple[int, int] | None:
+    """What the kernel knows a process's network namespace by; None if the process has ended."""
     try:
         status = os.stat(f"/proc/{pid}/ns/net")
     except OSError:
-        return False
-    return (status.st_dev, status.st_ino) in wanted
+        return None
+    return (status.st_dev, status.st_ino)
 
 
 def members(wanted: set[tuple[int, int]]) -> list[psutil.Process]:
-    """All living processes in the namespaces."""
-    found = []
+    """All living processes in the namespaces.
+
+    A process that forks and exits between being listed and being looked at hides its child, which is not
+    in the list. So the list is made again until none of those in it has ended since the last one was made.
+    """
+    found, ended = _look(wanted)
+    before: set[int] = set()
+    while ended - before:
+        before = ended
+        found, ended = _look(wanted)
+    return found
+
+
+def _look(wanted: set[tuple[int, int]]) -> tuple[list[psutil.Process], set[int]]:
+    """The living processes in the namespaces, and the ids of those listed that have ended by now."""
+    found, ended = [], set()
     for pid in psutil.pids():
-        if is_in(pid, wanted):
+        namespace = _namespace_of(pid)
+        if namespace is None:
+            ended.add(pid)
+        elif namespace in wanted:
             try:
                 process = psutil.Process(pid)
             except psutil.NoSuchProcess:
+                ended.add(pid)
                 continue
             # Asked again: from here on psutil knows the process by its birth, not only by its pid.
             if is_in(pid, wanted):
                 found.append(process)
-    return found
+            else:
+                ended.add(pid)
+    return found, ended
 
 
 def owns(layout: Layout, pid: int) -> bool:

@@ -105,6 +105,7 @@ class HedgeSettings(_Strict):
     rule: DelayRule = "searched"
     delay_ms: Millis | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    max_hedges: Annotated[int, Field(ge=1, le=10)] = 2
     budget_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
     budget_floor_per_s: Annotated[float, Field(ge=0, le=10_000)] = 1.0
 
@@ -120,6 +121,7 @@ class HedgeSettings(_Strict):
             rule=self.rule,
             delay_s=None if self.delay_ms is None else self.delay_ms / 1e3,
             quantile=self.quantile,
+            max_hedges=self.max_hedges,
             budget_ratio=self.budget_ratio,
             budget_floor_per_s=self.budget_floor_per_s,
         )

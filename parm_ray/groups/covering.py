@@ -55,10 +55,11 @@ class Covering:
         if self._keeps_first_start:
             slot.started = now
             return group.call_off(other for other in slot.same() if other is not call)
-        if call.id.kind is CallKind.DATA and self._hedger is not None and group.covered:
+        if self._hedger is None or not group.covered:
+            return []
+        if call.id.kind is CallKind.DATA:
             slot.started = now
-            return self._await_hedge(group, index, now)
-        return []
+        return self._await_hedge(group, index, now)
 
     def _await_start(self, group: Group, index: int, now: float) -> list[Action]:
         """Ask to be told when what was just sent has had its chance to start at once.
@@ -72,7 +73,10 @@ class Covering:
         return [StartTimer(_timer(group, index), now)]
 
     def _await_hedge(self, group: Group, index: int, now: float, least_s: float = 0.0) -> list[Action]:
-        """Ask to be told when the slot's call has run for the hedge delay, or `least_s` from now."""
+        """Ask to be told when the call that started now has run for the hedge delay, or `least_s` from now.
+
+        A hedge that is slow as well is hedged in turn, its own delay after it started.
+        """
         delay = self._hedger.delay_s if self._hedger is not None else None
         slot = group.slots[index]
         if delay is None or slot.hedge_started or not self._worth_a_hedge(slot):
@@ -81,7 +85,7 @@ class Covering:
         return [StartTimer(_timer(group, index), now + max(delay, least_s))]
 
     def hedge_due(self, group: Group, index: int, now: float) -> list[Action]:
-        """The slot's call has run for the hedge delay: send the batch again, if it is still worth it."""
+        """A call of the slot has run for the hedge delay: send the batch again, if it is still worth it."""
         slot = group.slots[index]
         slot.hedge_started = False
         if self._keeps_first_start:
@@ -96,7 +100,9 @@ class Covering:
         return self._await_hedge(group, index, now, REFUSED_S)
 
     def _worth_a_hedge(self, slot: Slot) -> bool:
-        return bool(slot.waiting) and not slot.copies and slot.call.in_flight
+        """Whether somebody waits, nothing but time is the matter, and the batch may have one more call."""
+        most = self._plan.hedge.max_hedges if self._plan.hedge is not None else 0
+        return bool(slot.waiting) and len(slot.copies) < most and slot.in_flight
 
     def took(self, group: Group, call: CallId, now: float) -> None:
         """A first call came back, late or not: learn how long it ran."""

@@ -49,6 +49,43 @@ def test_a_hedge_goes_out_when_the_call_has_run_for_the_delay_and_the_first_answ
     assert machine.open_groups == 0
 
 
+def test_a_hedge_that_is_slow_too_is_hedged_its_own_delay_after_it_started_and_there_are_no_more() -> None:
+    machine = GroupMachine(RedundancyPlan("hedged", hedge=FIXED))
+    second = COPY._replace(attempt=1)
+    submit(machine)
+    (timer,) = hedge_timer(machine.handle(events.Started(OWN, 0.0)))
+    assert not hedge_timer(machine.handle(events.TimerFired(timer.timer, 0.05))), "it may wait in its queue"
+    (timer,) = hedge_timer(machine.handle(events.Started(COPY, 0.2)))
+    assert timer.at == pytest.approx(0.25)
+    assert machine.handle(events.TimerFired(timer.timer, 0.25)) == [actions.DispatchCopy(second)]
+    assert machine.handle(events.Started(second, 0.25)) == []
+    done = machine.handle(events.Answered(second, 0.3))
+    assert outcomes(done) == [Outcome.COPY]
+    assert of(actions.Withdraw, done) == [actions.Withdraw(OWN), actions.Withdraw(COPY)]
+    machine.handle(events.Answered(OWN, 0.5))
+    machine.handle(events.Answered(COPY, 0.7))
+    assert machine.open_groups == 0
+
+
+def test_with_one_hedge_a_batch_there_is_no_second() -> None:
+    once = Hedge("fixed", 0.05, max_hedges=1, budget_ratio=1.0)
+    machine = GroupMachine(RedundancyPlan("hedged", hedge=once))
+    submit(machine)
+    (timer,) = hedge_timer(machine.handle(events.Started(OWN, 0.0)))
+    machine.handle(events.TimerFired(timer.timer, 0.05))
+    assert machine.handle(events.Started(COPY, 0.06)) == []
+
+
+def test_where_the_first_call_has_failed_its_slow_hedge_is_hedged_all_the_same() -> None:
+    machine = GroupMachine(RedundancyPlan("hedged", hedge=FIXED, crash_retries=0))
+    submit(machine)
+    (timer,) = hedge_timer(machine.handle(events.Started(OWN, 0.0)))
+    machine.handle(events.TimerFired(timer.timer, 0.05))
+    machine.handle(events.CallFailed(OWN, 0.06, "boom", crashed=False))
+    (timer,) = hedge_timer(machine.handle(events.Started(COPY, 0.07)))
+    assert of(actions.DispatchCopy, machine.handle(events.TimerFired(timer.timer, 0.12)))
+
+
 def test_an_answer_in_time_stops_the_hedge() -> None:
     machine = GroupMachine(RedundancyPlan("hedged", hedge=FIXED))
     submit(machine)

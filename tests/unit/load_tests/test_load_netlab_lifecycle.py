@@ -116,7 +116,7 @@ def test_processes_that_detach_or_refuse_to_end_end_all_the_same() -> None:
         lab.run(
             [sys.executable, "-c", f"{deaf}; os.fork() and os._exit(0); os.execlp('sleep', 'sleep', '600')"]
         )
-        # Its parents are about to exit, and may still be there.
+        # Its parents are about to exit, and may still be there; from the first look on somebody is.
         give_up = time.monotonic() + 30
         while len(found := members.members(members.identities([lab.layout.namespace(0)]))) > 1:
             assert time.monotonic() < give_up, found
