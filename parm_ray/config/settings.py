@@ -142,8 +142,9 @@ class PlanSettings(_Strict):
     encoder .. eager_share and max_queued_parity .. idle_reserve are for kind coded; hold_off_ms for coded
     and backup. pool: "dedicated", parity models have replicas of their own; "shared", every replica of the
     deployed model holds the parity models, too, and runs them when it would be idle. idle_reserve: for
-    shared, the share of all slots that starting a parity query must leave idle. copies, keep: for kind
-    replicated. copy_share, hedge: for kinds hedged (there is a default hedge) and coded.
+    shared, the share of all slots that starting a parity query must leave idle; "load" = as large a share
+    as queries keep busy. copies, keep: for kind replicated. copy_share, hedge: for kinds hedged (there is
+    a default hedge) and coded.
     """
 
     kind: PlanKind = "none"
@@ -156,7 +157,7 @@ class PlanSettings(_Strict):
     hold_off_ms: Millis = 0.0
     max_queued_parity: Count = 64
     pool: Literal["dedicated", "shared"] = "dedicated"
-    idle_reserve: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    idle_reserve: Annotated[float, Field(ge=0, lt=1)] | Literal["load"] = "load"
     copies: Annotated[int, Field(ge=2, le=8)] = 2
     keep: Keep = "finish"
     copy_share: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -291,7 +292,7 @@ class Settings(_Strict):
             copy_share=plan.copy_share,
             hedge=None if hedge is None else hedge.hedge(),
             backup=plan.kind == "backup",
-            idle_reserve=plan.idle_reserve if plan.pool == "shared" else 0.0,
+            idle_reserve=None if plan.idle_reserve == "load" else plan.idle_reserve,
             deadline_s=self.deadline_ms / 1e3,
             has_default=self.default_answer is not None,
             crash_retries=self.crash_retries,

@@ -38,7 +38,8 @@ class RedundancyPlan:
     hedge: when and how often slow batches are sent again; with "hedged", and with "coded" too.
     backup: whether every batch goes to the backup pool, too.
     idle_reserve: where parity queries run on the replicas that serve queries, the share 0..1 of all
-        slots that starting one must leave idle.
+        slots that starting one must leave idle; None = as large a share as queries keep busy in the mean,
+        see `routing.reserve.Reserve`.
     deadline_s: a query unanswered this long after submission is defaulted or failed.
     has_default: whether the server holds a default answer.
     crash_retries: how often a batch is sent again after the replica that ran it died.
@@ -55,7 +56,7 @@ class RedundancyPlan:
     copy_share: float | None = None
     hedge: Hedge | None = None
     backup: bool = False
-    idle_reserve: float = 0.0
+    idle_reserve: float | None = 0.0
     deadline_s: float = 5.0
     has_default: bool = False
     crash_retries: int = 1

@@ -25,7 +25,7 @@ class AssignedQueue(OverReplicas[C]):
     """
 
     def __init__(
-        self, rule: str, slots: int = 1, rng: random.Random | None = None, reserve: float = 0.0
+        self, rule: str, slots: int = 1, rng: random.Random | None = None, reserve: float | None = 0.0
     ) -> None:
         super().__init__(slots, reserve)
         self._rule = rule
@@ -59,6 +59,7 @@ class AssignedQueue(OverReplicas[C]):
         if low:
             self._low[call] = group
         else:
+            self._ordinary_came()
             self._homeless[call] = group
             self._house()
 
@@ -94,8 +95,7 @@ class AssignedQueue(OverReplicas[C]):
         if free is None or self._lines[free]:
             return None
         del self._low[call]
-        self._replicas.begin(call, group, free)
-        return Placement(call, free)
+        return self._begin_low(call, group, free)
 
     def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
         super().finish(call, replica, crashed=crashed)
@@ -147,7 +147,7 @@ def make_queue(
     discipline: str = "single",
     slots: int = 1,
     *,
-    reserve: float = 0.0,
+    reserve: float | None = 0.0,
     rng: random.Random | None = None,
 ) -> CallQueue[C]:
     """Return the queue of that discipline. Raises ValueError for another name."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from parm_ray.routing.replicas import Replicas
+from parm_ray.routing.reserve import Reserve
 
 C = TypeVar("C", bound=Hashable)
 
@@ -82,16 +83,30 @@ class CallQueue(Protocol[C]):
 class OverReplicas(Generic[C]):
     """The part of a queue that only looks at its replicas. reserve: see `SingleQueue`."""
 
-    def __init__(self, slots: int, reserve: float) -> None:
+    def __init__(self, slots: int, reserve: float | None) -> None:
         self._replicas: Replicas[C] = Replicas(slots)
-        self._reserve = reserve
+        self._reserve = Reserve(reserve)
+        self._running_low: set[C] = set()
 
     def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
+        self._running_low.discard(call)
         self._replicas.end(call, replica, crashed=crashed)
+
+    def _ordinary_came(self) -> None:
+        """Let the reserve know how busy an ordinary call finds the pool; a replica that rests is no use."""
+        everything = len(self._replicas) * self.slots
+        if self._reserve.follows and everything:
+            low = len(self._running_low)
+            self._reserve.arrived(max(0, everything - self._replicas.idle - low) / everything)
 
     def _low_may_start(self) -> bool:
         """Whether a low-priority call that starts now leaves enough slots idle."""
-        return self._replicas.idle - 1 >= self._reserve * len(self._replicas) * self.slots
+        return self._replicas.idle - 1 >= self._reserve.slots(len(self._replicas) * self.slots)
+
+    def _begin_low(self, call: C, group: Hashable, replica: str) -> Placement[C]:
+        self._running_low.add(call)
+        self._replicas.begin(call, group, replica)
+        return Placement(call, replica)
 
     @property
     def busy(self) -> int:
@@ -120,11 +135,11 @@ class SingleQueue(OverReplicas[C]):
     that runs none; then to the least loaded, then to the longest unused. Rules that cannot be kept are
     dropped in that order: a free replica is never left idle while an ordinary call waits.
 
-    reserve: the share 0..1 of all slots that starting low-priority work must leave idle, see
-    `RedundancyPlan.idle_reserve`.
+    reserve: the share 0..1 of all slots that starting low-priority work must leave idle, None = as the
+    load needs; see `Reserve` and `RedundancyPlan.idle_reserve`.
     """
 
-    def __init__(self, slots: int = 1, reserve: float = 0.0) -> None:
+    def __init__(self, slots: int = 1, reserve: float | None = 0.0) -> None:
         super().__init__(slots, reserve)
         self._waiting: OrderedDict[C, Hashable] = OrderedDict()
         self._low: OrderedDict[C, Hashable] = OrderedDict()
@@ -136,7 +151,11 @@ class SingleQueue(OverReplicas[C]):
         return self._replicas.suspend(replica, now)
 
     def push(self, call: C, group: Hashable, *, low: bool = False) -> None:
-        (self._low if low else self._waiting)[call] = group
+        if low:
+            self._low[call] = group
+        else:
+            self._ordinary_came()
+            self._waiting[call] = group
 
     def withdraw(self, call: C) -> bool:
         for waiting in (self._waiting, self._low):
@@ -157,6 +176,8 @@ class SingleQueue(OverReplicas[C]):
         if replica is None:
             return None
         del waiting[call]
+        if waiting is self._low:
+            return self._begin_low(call, group, replica)
         self._replicas.begin(call, group, replica)
         return Placement(call, replica)
 

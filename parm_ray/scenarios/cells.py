@@ -75,7 +75,7 @@ def _outages(scenario: Scenario, pools: list[PoolSpec]) -> list[Outage]:
     return [Outage(kill.replica, kill.at_s, kill.at_s + kill.for_s) for kill in kills]
 
 
-def _pools(scenario: Scenario, plan: ScenarioPlan, reserve: float, seed: list[int]) -> list[PoolSpec]:
+def _pools(scenario: Scenario, plan: ScenarioPlan, reserve: float | None, seed: list[int]) -> list[PoolSpec]:
     """Return the plan's pools; seed: the scenario's, then repetition and point."""
     rows: tuple[Lane, ...] = tuple(range(plan.plan.r if plan.plan.kind == "coded" else 0))
     low: tuple[Lane, ...] = ()

@@ -25,7 +25,8 @@ class PoolSpec:
     """One pool. servers: names; each is a node of its own unless `nodes` gives one for each.
 
     lanes: whose calls it takes. service: how long they take. discipline, slots: see `routing.make_queue`.
-    low: lanes of low priority; reserve: the share of all slots that starting one of theirs leaves idle.
+    low: lanes of low priority; reserve: the share of all slots that starting one of theirs leaves idle,
+    None = as the load needs.
     """
 
     servers: Sequence[str]
@@ -34,7 +35,7 @@ class PoolSpec:
     discipline: str = "single"
     slots: int = 1
     low: Sequence[Lane] = ()
-    reserve: float = 0.0
+    reserve: float | None = 0.0
     nodes: Sequence[str] | None = None
 
 
