@@ -12,6 +12,9 @@ from parm_ray.core import ConfigError
 NUM_CPUS = 0.05
 """Of every replica: a scenario's replicas mostly sleep, and share the machine's cores."""
 
+QUIET = {"log_level": "WARNING", "enable_access_log": False}
+"""Three lines of log a query are a cost that the cores of a small machine feel."""
+
 
 def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str, Any]:
     """Return the Serve document of one plan; artefact paths are absolute, from `root`.
@@ -39,7 +42,7 @@ def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str,
     if plan.plan.kind == "default":
         args["default_answer"] = "uniform"
     app = {"name": "scenario", "route_prefix": "/", "import_path": BUILDER, "args": args}
-    return {"applications": [app]}
+    return {"logging_config": QUIET, "applications": [app]}
 
 
 def parity_artifact(plan: ScenarioPlan, row: int) -> str:

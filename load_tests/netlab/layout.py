@@ -66,3 +66,8 @@ class Layout:
     def address(self, node: int) -> str:
         """A node's IPv4 address."""
         return f"10.199.0.{node + 1}"
+
+    @property
+    def subnet(self) -> str:
+        """All of the nodes' addresses."""
+        return f"10.199.0.0/{PREFIX_LENGTH}"

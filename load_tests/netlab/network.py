@@ -54,7 +54,13 @@ def commands(layout: Layout, settings: LabSettings) -> Iterator[tuple[str, ...]]
 
 
 def shape_commands(layout: Layout, node: int, link: LinkSettings) -> Iterator[tuple[str, ...]]:
-    """One token bucket for what the node sends, one at the bridge for what it receives."""
+    """One token bucket for what the node sends, one at the bridge for what it receives; how TCP behaves."""
+    yield (
+        *("ip", "-n", layout.namespace(node), "route", "replace", layout.subnet, "dev", NODE_INTERFACE),
+        *("proto", "kernel", "scope", "link", "src", layout.address(node)),
+        # Of a route: for a namespace but the first, the kernel allows few of them.
+        *("rto_min", f"{round(link.rto_min_ms)}ms", "congctl", link.congestion_control),
+    )
     for namespace, device in (
         (layout.namespace(node), NODE_INTERFACE),
         (layout.bridge_namespace, layout.port(node)),

@@ -28,6 +28,8 @@ RateMbit = Annotated[float, Field(ge=0.01, le=100_000)]
 # Below one full Ethernet frame a token bucket passes nothing.
 BurstKb = Annotated[float, Field(ge=2, le=65_536)]
 LatencyMs = Annotated[float, Field(gt=0, le=60_000)]
+RtoMinMs = Annotated[float, Field(ge=1, le=60_000)]
+CongestionControl = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")]
 
 
 class _Strict(BaseModel):
@@ -38,12 +40,17 @@ class LinkSettings(_Strict):
     """A node's link, the same in both directions: a token bucket (`tc tbf`) at either end.
 
     rate_mbit: 10^6 bits a second. burst_kb: what may go at once (1024 bytes). latency_ms: how long a
-    packet may wait for tokens before it is dropped, which bounds the queue.
+    packet may wait for tokens before it is dropped, which bounds the queue. rto_min_ms: how soon at the
+    earliest TCP sends a lost packet again that nothing tells it of (Linux: 200 ms). congestion_control: how
+    TCP finds its rate, whatever this machine's default is: cubic, Linux's own, fills the queue; bbr keeps
+    it nearly empty.
     """
 
     rate_mbit: RateMbit = 200.0
     burst_kb: BurstKb = 64.0
     latency_ms: LatencyMs = 200.0
+    rto_min_ms: RtoMinMs = 200.0
+    congestion_control: CongestionControl = "cubic"
 
 
 class RayNodeSettings(_Strict):
@@ -59,6 +66,8 @@ class NodeOverride(_Strict):
     rate_mbit: RateMbit | None = None
     burst_kb: BurstKb | None = None
     latency_ms: LatencyMs | None = None
+    rto_min_ms: RtoMinMs | None = None
+    congestion_control: CongestionControl | None = None
     num_cpus: Annotated[int, Field(ge=0, le=256)] | None = None
     resources: Resources = Field(default_factory=dict)
 

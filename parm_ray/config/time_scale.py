@@ -11,6 +11,9 @@ from parm_ray.core import ConfigError
 _TIMES = ("_ms", "_s")
 _PER_SECOND = ("_per_s", "_mbit", "rate")
 
+_RTO_MIN_MS = 200.0
+"""How soon at the earliest Linux's TCP sends again what is lost, where a lab says nothing else."""
+
 
 def slowed(scenario: Scenario, factor: float) -> Scenario:
     """Return the scenario with every time `factor` times as long and every rate as many times lower.
@@ -39,6 +42,8 @@ def slowed(scenario: Scenario, factor: float) -> Scenario:
     for key in ("rate_mbit", "latency_ms") if scenario.lab is not None else ():
         if key not in link:
             raise ConfigError(f"{scenario.name}: lab.link.{key}: expected one to scale, got none")
+    if scenario.lab is not None:
+        given["lab"] = {**scenario.lab, "link": {"rto_min_ms": _RTO_MIN_MS, **link}}
     stretched = _stretched(given, factor)
     stretched["rates"] = [rate / factor for rate in scenario.rates]
     return Scenario.model_validate(stretched)

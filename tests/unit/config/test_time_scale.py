@@ -69,7 +69,7 @@ def test_links_are_as_many_times_slower_and_bytes_stay() -> None:
     found = slowed(
         Scenario.model_validate(GIVEN | {"lab": lab, "shuffles": {"size_mb": [27, 53], "pause_s": 1}}), 2
     )
-    assert found.lab == {"model_nodes": 3, "link": {"rate_mbit": 100, "latency_ms": 10}}
+    assert found.lab == {"model_nodes": 3, "link": {"rate_mbit": 100, "latency_ms": 10, "rto_min_ms": 400}}
     assert found.shuffles == {"size_mb": [27, 53], "pause_s": 2}
     for link, missing in (({}, "rate_mbit"), ({"rate_mbit": 100}, "latency_ms")):
         with pytest.raises(ConfigError, match=rf"lab\.link\.{missing}"):

@@ -19,7 +19,9 @@ REASON = netlab.unavailable()
 pytestmark = [pytest.mark.root, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 
 SETTINGS = LabSettings(
-    model_nodes=2, link=LinkSettings(rate_mbit=400), nodes={2: NodeOverride(rate_mbit=40, latency_ms=20)}
+    model_nodes=2,
+    link=LinkSettings(rate_mbit=400),
+    nodes={2: NodeOverride(rate_mbit=40, latency_ms=20, congestion_control="reno")},
 )
 
 SERVER = """
@@ -40,6 +42,20 @@ with socket.create_connection((sys.argv[1], 5000), timeout=float(sys.argv[3])) a
     server.sendall(bytes(int(sys.argv[2])))
     server.shutdown(socket.SHUT_WR)
     print(server.recv(100).decode())
+"""
+
+# Both print how their end of one connection finds its rate.
+ACCEPTS = """
+import socket
+with socket.create_server(("", 5001)) as listening:
+    print("listening", flush=True)
+    peer = listening.accept()[0]
+    print(peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).decode().strip(chr(0)))
+"""
+CONNECTS = """
+import socket, sys
+peer = socket.create_connection((sys.argv[1], 5001), timeout=60)
+print(peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).decode().strip(chr(0)))
 """
 
 
@@ -89,6 +105,15 @@ def test_every_links_two_ends_are_limited_as_the_settings_say(lab: Lab) -> None:
     for node in (0, 1):
         assert [near(end) for end in buckets(lab, node)] == [(50_000_000, 65536, 200_000)] * 2
     assert [near(end) for end in buckets(lab, 2)] == [(5_000_000, 65536, 20_000)] * 2
+
+
+def test_connections_find_their_rate_as_their_node_is_told(lab: Lab) -> None:
+    with lab.popen([sys.executable, "-c", ACCEPTS], node=2, stdout=subprocess.PIPE) as accepts:
+        assert accepts.stdout is not None
+        assert accepts.stdout.readline() == "listening\n"
+        connects = [sys.executable, "-c", CONNECTS, lab.layout.address(2)]
+        assert lab.run(connects, node=1, capture=True).stdout.strip() == "cubic"
+        assert accepts.stdout.readline().strip() == "reno"
 
 
 def test_what_crosses_a_link_is_counted_there_and_nowhere_else(lab: Lab) -> None:

@@ -43,10 +43,12 @@ def test_nothing_is_ever_made_outside_the_labs_namespaces() -> None:
             assert command[2] in LAYOUT.namespaces
 
 
-def test_a_link_is_limited_at_both_ends() -> None:
-    link = LinkSettings(rate_mbit=2.5, burst_kb=16, latency_ms=0.5)
+def test_a_link_is_limited_at_both_ends_and_its_nodes_tcp_is_told_how_to_behave() -> None:
+    link = LinkSettings(rate_mbit=2.5, burst_kb=16, latency_ms=0.5, rto_min_ms=400)
     wanted = "root tbf rate 2500000bit burst 16384b latency 0.5ms"
     assert [" ".join(command) for command in network.shape_commands(LAYOUT, 1, link)] == [
+        "ip -n parmlab-0a1b2c-1 route replace 10.199.0.0/24 dev eth0 proto kernel scope link "
+        "src 10.199.0.2 rto_min 400ms congctl cubic",
         f"tc -n parmlab-0a1b2c-1 qdisc replace dev eth0 {wanted}",
         f"tc -n parmlab-0a1b2c-bridge qdisc replace dev port1 {wanted}",
     ]
