@@ -102,6 +102,7 @@ def build_report(plans: Sequence[DemoPlan], outcome: Outcome, document: Mapping[
 
 def _setting(plans: Sequence[DemoPlan], run: Mapping[str, Any], rows: Sequence[Row]) -> list[tuple[str, str]]:
     emulate = plans[0].settings.model.emulate
+    slow = emulate.slowness
     busiest = max((row["cpu_busy"] for row in rows), default=0.0)
     return [
         ("Latency", run["latency"] + "; open loop: no query waits for another."),
@@ -113,7 +114,7 @@ def _setting(plans: Sequence[DemoPlan], run: Mapping[str, Any], rows: Sequence[R
         (
             "Calls",
             f"A real forward pass, stretched to {emulate.service_ms:g} ms (emulated accelerator); in every "
-            f"pool {100 * emulate.slow_share:g} % of the calls take {emulate.slow_factor:g} times that.",
+            f"pool {100 * slow.share:g} % of the calls take {slow.factor:g} times that.",
         ),
         ("Utilisation", "Busy slot-seconds of the deployed pool over (replicas x seconds), from the server."),
         ("Errors", "Queries without an answer. Default answers would be answers, and counted apart."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 # Any real-time priority is above everything that has none.
 PRIORITY = 1
@@ -27,4 +27,6 @@ def first_served() -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setscheduler(0, *before)
+        # Who may raise its priority need not have the right to give up RESET_ON_FORK again.
+        with suppress(OSError):
+            os.sched_setscheduler(0, *before)

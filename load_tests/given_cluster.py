@@ -9,8 +9,14 @@ from typing import Protocol
 from load_tests import http_json
 from load_tests.cluster import ClusterError
 
-OURS = "scenario"
-"""The application that scenarios deploy."""
+APPLICATION = "scenario"
+"""The application that a scenario's plan is."""
+
+SECOND_MODEL = "second_model"
+"""The one beside it, of inference multitenancy."""
+
+OURS = frozenset({APPLICATION, SECOND_MODEL})
+"""All applications that scenarios deploy."""
 
 
 class Reachable(Protocol):
@@ -49,7 +55,7 @@ def reach(dashboard_url: str, http_url: str) -> GivenCluster:
         details = http_json.get(f"{found.dashboard_url}/api/serve/applications/", timeout_s=10)
     except (OSError, ValueError) as error:
         raise ClusterError(f"--dashboard: no Ray dashboard at {dashboard_url} ({error})") from None
-    others = sorted(set(details.get("applications", {})) - {OURS})
+    others = sorted(set(details.get("applications", {})) - OURS)
     if others:
         raise ClusterError(
             f"{dashboard_url}: runs {', '.join(others)}, which deploying a scenario would remove; "

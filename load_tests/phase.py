@@ -13,7 +13,7 @@ import psutil
 from numpy.typing import NDArray
 
 from load_tests import client, oip
-from load_tests.faults import Fault, FaultEvent, inject
+from load_tests.faults import Fault, FaultEvent, SetLink, inject
 from load_tests.first_served import first_served
 from load_tests.http_target import HttpTarget
 from load_tests.records import ClientRecord
@@ -74,6 +74,7 @@ async def run_phase(
     warm_up: int = 40,
     faults: Sequence[Fault] = (),
     owns: Callable[[int], bool] = lambda pid: False,
+    set_link: SetLink | None = None,
     on_done: OnDone | None = None,
     watch: client.Watch | None = None,
 ) -> Phase:
@@ -94,7 +95,7 @@ async def run_phase(
         before = await asyncio.to_thread(model.stats)
         psutil.cpu_percent()
         start = monotonic() + LEAD_S
-        injecting = asyncio.create_task(inject(faults, start=start, owns=owns))
+        injecting = asyncio.create_task(inject(faults, start=start, owns=owns, set_link=set_link))
         try:
             with first_served():
                 shots = await client.open_loop(times, target, start=start, on_done=on_done, watch=watch)

@@ -24,11 +24,12 @@ from typing import Literal
 from pydantic import ValidationError
 from rich.console import Console
 
-from load_tests import netlab, report, scenario_simulated
+from load_tests import netlab, report, scenario_simulated, second_model
 from load_tests.client import SendFailed
 from load_tests.cluster import ClusterError, cluster
 from load_tests.experiment.rows import json_rows, measure
 from load_tests.experiment.runs import Run, read_run
+from load_tests.faults import NotOurs
 from load_tests.given_cluster import reach
 from load_tests.progress import Reporter
 from load_tests.scenario_places import InLab, OneCluster, TheirCluster
@@ -40,7 +41,16 @@ from parm_ray.core import ConfigError, ParmError
 EXECUTORS: dict[str, Literal["netlab", "simulator"]] = {"lab": "netlab", "simulator": "simulator"}
 ROOT = Path(__file__).resolve().parents[1]
 
-_CANNOT = (ParmError, ClusterError, netlab.NetlabError, ValidationError, SendFailed, OSError, KeyError)
+_CANNOT = (
+    ParmError,
+    ClusterError,
+    netlab.NetlabError,
+    NotOurs,
+    ValidationError,
+    SendFailed,
+    OSError,
+    KeyError,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,6 +88,8 @@ def _place(scenario: Scenario, options: argparse.Namespace) -> Iterator[Place]:
     elif options.on == "cluster":
         given = reach(options.dashboard, options.http)
         yield TheirCluster(given, options.address, on_model_nodes=scenario.lab is not None)
+    elif scenario.second_model is not None:
+        raise ConfigError("second_model: one machine has no nodes to share; run it with --on netlab")
     else:
         with cluster(num_cpus=4, cwd=ROOT) as ray:
             yield OneCluster(ray)
@@ -86,6 +98,8 @@ def _place(scenario: Scenario, options: argparse.Namespace) -> Iterator[Place]:
 def _inside_a_lab(scenario: Scenario, options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Start a lab and this command again in its frontend, where the load has to come from."""
     settings = netlab.LabSettings.model_validate(scenario.lab or {})
+    if scenario.second_model is not None:
+        settings = second_model.on_some_nodes(settings, scenario.second_model.nodes)
     command = [sys.executable, "-m", "load_tests.run", *arguments, "--on", "lab"]
     with netlab.start(settings, cwd=ROOT, say=lambda words: print(words, file=sys.stderr)) as lab:
         return lab.run(command, cwd=ROOT, check=False).returncode

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from load_tests import second_model
+from load_tests.given_cluster import APPLICATION
 from parm_ray.config.loading import BUILDER
 from parm_ray.config.scenario import Scenario, ScenarioPlan
 from parm_ray.core import ConfigError
@@ -17,7 +19,7 @@ QUIET = {"log_level": "WARNING", "enable_access_log": False}
 
 
 def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str, Any]:
-    """Return the Serve document of one plan; artefact paths are absolute, from `root`.
+    """Return the Serve document of one plan, its application first; artefact paths are absolute, from `root`.
 
     Raises ConfigError naming what the scenario lacks, or the artefact that is not there.
     """
@@ -41,8 +43,9 @@ def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str,
         args["backup"] = _pool(scenario, models / "backup", "backup", plan.backup)
     if plan.plan.kind == "default":
         args["default_answer"] = "uniform"
-    app = {"name": "scenario", "route_prefix": "/", "import_path": BUILDER, "args": args}
-    return {"logging_config": QUIET, "applications": [app]}
+    app = {"name": APPLICATION, "route_prefix": "/", "import_path": BUILDER, "args": args}
+    second = [] if scenario.second_model is None else [second_model.application(scenario, root, NUM_CPUS)]
+    return {"logging_config": QUIET, "applications": [app, *second]}
 
 
 def parity_artifact(plan: ScenarioPlan, row: int) -> str:
@@ -65,4 +68,6 @@ def _pool(scenario: Scenario, artifact: Path, which: str, replicas: int | None) 
             "seed": scenario.script_seed(0, 0),
         },
     }
+    if scenario.second_model is not None:
+        pool["emulate"]["accelerator"] = second_model.ACCELERATOR
     return pool if replicas is None else {**pool, "replicas": replicas, "num_cpus": NUM_CPUS}

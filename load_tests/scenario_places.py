@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +12,11 @@ from urllib.parse import urlsplit
 import yaml
 
 from load_tests import serve_app
+from load_tests.background_process import running
 from load_tests.cluster import Cluster, ClusterError
-from load_tests.given_cluster import OURS, GivenCluster
+from load_tests.given_cluster import APPLICATION, GivenCluster
 from load_tests.netlab import Lab, placement
 from parm_ray.config.faults import FaultSettings
-
-STOP_S = 20.0
-"""How long the shuffles' process may take to end."""
 
 
 class OneCluster:
@@ -41,6 +37,10 @@ class OneCluster:
         """Whether a process is the cluster's."""
         return self._cluster.owns(pid)
 
+    def set_link(self, pid: int, up: bool) -> None:
+        """There is none. Raises ClusterError."""
+        raise ClusterError("faults: cut: one machine has no links; run it with --on netlab")
+
     def network_bytes(self) -> int | None:
         """Nobody counts them on one machine."""
         return None
@@ -58,6 +58,7 @@ class InLab:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
+        self._node_of: dict[int, int] = {}
 
     def deploy(self, document: dict[str, Any], target: Path) -> str:
         """Deploy the document; see `scenario_run.Place`."""
@@ -70,6 +71,15 @@ class InLab:
     def owns(self, pid: int) -> bool:
         """Whether a process is the lab's."""
         return self._lab.owns(pid)
+
+    def set_link(self, pid: int, up: bool) -> None:
+        """Pull or plug in the cable of a process's node. Raises ClusterError for a process of no node."""
+        # Known from when it was pulled: the process may have died since.
+        node = self._node_of.get(pid, self._lab.node_of(pid))
+        if node is None:
+            raise ClusterError(f"faults: cut: process {pid} has ended, or is on no node")
+        self._node_of[pid] = node
+        self._lab.set_link(node, up=up)
 
     def network_bytes(self) -> int | None:
         """Bytes that the model nodes' links have carried, both ways."""
@@ -112,6 +122,10 @@ class TheirCluster:
         """No process is ours."""
         return False
 
+    def set_link(self, pid: int, up: bool) -> None:
+        """Raises ClusterError, as `aim` does."""
+        raise ClusterError("faults: cut: only in a lab")
+
     def network_bytes(self) -> int | None:
         """Nobody counts them."""
         return None
@@ -134,26 +148,13 @@ def _shuffling(shuffles: dict[str, Any] | None, target: Path, env: dict[str, str
         return
     target.write_text(yaml.safe_dump(shuffles))
     command = [sys.executable, "-m", "load_tests.shuffles", "--config", str(target)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
-    try:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        if not first.startswith("shuffling"):
-            raise ClusterError(f"shuffles did not start: {first}{process.stderr.read()}")
+    with running("shuffles", command, "shuffling", env):
         yield
-        if process.poll() is not None:
-            raise ClusterError(f"shuffles ended by themselves: {process.stderr.read()}")
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 def _aim(cluster: Cluster, faults: Sequence[FaultSettings]) -> dict[int, str]:
-    serve_app.wait(cluster, {OURS})
-    details = serve_app.applications(cluster)
+    serve_app.wait(cluster, set(serve_app.applications(cluster)))
+    details = {APPLICATION: serve_app.applications(cluster)[APPLICATION]}
     pids = {pool: serve_app.replica_pids(details, deployment(pool)) for pool in {f.pool for f in faults}}
     return {pids[f.pool][f.number]: f.replica for f in faults if f.number < len(pids[f.pool])}
 

@@ -6,7 +6,7 @@ What is measured is written as it comes: a run that is stopped leaves what it ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from load_tests import second_model
 from load_tests.experiment.runs import Cell, Run, write_cell, write_run
 from load_tests.faults import Fault
 from load_tests.phase import LabelledImages, Phase, run_phase
 from load_tests.progress import Reporter
+from load_tests.records import ClientRecord
 from load_tests.scenario_apps import document_of
 from load_tests.scenario_cells import cell_of
 from load_tests.server_stats import ServedModel
@@ -46,6 +48,9 @@ class Place(Protocol):
 
     def owns(self, pid: int) -> bool:
         """Whether a process is the cluster's; asked before every signal."""
+
+    def set_link(self, pid: int, up: bool) -> None:
+        """Pull the cable of a process's node, or plug it in. Raises ClusterError where there are no links."""
 
     def network_bytes(self) -> int | None:
         """Bytes that the nodes' links have carried so far; None where nobody counts them."""
@@ -76,27 +81,15 @@ def carry_out(
         with reporter.step(f"deploying {plan.title or plan.name} ({plan.replicas} replicas)"):
             url = place.deploy(document, out / f"{plan.name}.yaml")
         model = ServedModel.find(url, _name_of(document))
+        deployed = _Deployed(scenario, plan, place, model, images, wanted.queries, reporter)
         # The same seed for every plan: each meets the same pairs and sizes, if not at the same moments.
-        with place.disturbed(scenario.shuffles, out / "shuffles.yaml"):
+        with (
+            place.disturbed(scenario.shuffles, out / "shuffles.yaml"),
+            second_model.querying(scenario, url, root, scenario.seed),
+        ):
             for point, repetition in in_order(scenario, wanted):
-                before = place.network_bytes()
-                aimed = place.aim(scenario.faults) if scenario.faults else {}
-                faults = _faults(scenario.faults, aimed)
-                phase = _phase(
-                    scenario, wanted, plan, model, images, point, repetition, reporter, faults, place.owns
-                )
-                after = place.network_bytes()
-                moved = None if before is None or after is None else after - before
-                cell = cell_of(
-                    scenario,
-                    plan,
-                    point=point,
-                    repetition=repetition,
-                    phase=phase,
-                    network_bytes=moved,
-                    names=aimed,
-                )
-                write_cell(out, cell.id, phase.records)
+                cell, records = deployed.measured(point, repetition)
+                write_cell(out, cell.id, records)
                 run = _with(run, cell)
                 write_run(out, run)
     return run
@@ -109,42 +102,63 @@ def in_order(scenario: Scenario, wanted: Wanted) -> Iterator[tuple[int, int]]:
             yield point, repetition
 
 
-def _phase(
-    scenario: Scenario,
-    wanted: Wanted,
-    plan: ScenarioPlan,
-    model: ServedModel,
-    images: LabelledImages,
-    point: int,
-    repetition: int,
-    reporter: Reporter,
-    faults: Sequence[Fault],
-    owns: Callable[[int], bool],
-) -> Phase:
-    """One cell. All plans get the same arrivals and the same images."""
-    rate, load = scenario.points()[point]
-    rng = np.random.default_rng([scenario.seed, repetition, point])
-    planned = scenario.arrivals.planned(rate, rng, wanted.queries)
-    queries = images.shuffled(wanted.queries, rng)
-    words = f"{plan.name}, {rate:.1f}/s (load {load:.2f}), repetition {repetition}"
-    with reporter.load(words, wanted.queries) as on_done:
-        return asyncio.run(
-            run_phase(
-                model,
-                planned,
-                queries,
-                timeout_s=scenario.deadline_ms / 1e3 + PATIENCE_S,
-                faults=faults,
-                owns=owns,
-                on_done=on_done,
-            )
+@dataclass(frozen=True)
+class _Deployed:
+    """One plan, up and running. queries: of a repetition."""
+
+    scenario: Scenario
+    plan: ScenarioPlan
+    place: Place
+    model: ServedModel
+    images: LabelledImages
+    queries: int
+    reporter: Reporter
+
+    def measured(self, point: int, repetition: int) -> tuple[Cell, list[ClientRecord]]:
+        """Run one cell: the same arrivals, images and faults for all plans."""
+        scenario = self.scenario
+        before = self.place.network_bytes()
+        aimed = self.place.aim(scenario.faults) if scenario.faults else {}
+        phase = self._phase(point, repetition, _faults(scenario.faults, aimed))
+        after = self.place.network_bytes()
+        cell = cell_of(
+            scenario,
+            self.plan,
+            point=point,
+            repetition=repetition,
+            phase=phase,
+            network_bytes=None if before is None or after is None else after - before,
+            names=aimed,
         )
+        return cell, phase.records
+
+    def _phase(self, point: int, repetition: int, faults: Sequence[Fault]) -> Phase:
+        rate, load = self.scenario.points()[point]
+        rng = np.random.default_rng([self.scenario.seed, repetition, point])
+        planned = self.scenario.arrivals.planned(rate, rng, self.queries)
+        words = f"{self.plan.name}, {rate:.1f}/s (load {load:.2f}), repetition {repetition}"
+        # A trace of counts gives about as many as were asked for.
+        images = self.images.shuffled(len(planned), rng)
+        deadline_ms = self.plan.deadline_ms or self.scenario.deadline_ms
+        with self.reporter.load(words, len(planned)) as on_done:
+            return asyncio.run(
+                run_phase(
+                    self.model,
+                    planned,
+                    images,
+                    timeout_s=deadline_ms / 1e3 + PATIENCE_S,
+                    faults=faults,
+                    owns=self.place.owns,
+                    set_link=self.place.set_link,
+                    on_done=on_done,
+                )
+            )
 
 
 def _faults(wanted: Sequence[FaultSettings], aimed: Mapping[int, str]) -> list[Fault]:
     pids = {replica: pid for pid, replica in aimed.items()}
     return [
-        Fault(fault.kind, fault.at_s, pids[fault.replica], fault.for_s if fault.kind == "stall" else 0.0)
+        Fault(fault.kind, fault.at_s, pids[fault.replica], fault.for_s if fault.kind != "kill" else 0.0)
         for fault in wanted
         if fault.replica in pids
     ]

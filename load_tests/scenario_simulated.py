@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from load_tests.experiment.runs import Cell, Replica, Run, write_cell, write_run
+from load_tests.experiment.runs import Cell, Event, Replica, Run, write_cell, write_run
 from load_tests.progress import Reporter
 from load_tests.records import ClientRecord
 from load_tests.scenario_cells import place_of
 from load_tests.scenario_run import Wanted, in_order
+from parm_ray.config.faults import FaultSettings
 from parm_ray.config.scenario import Scenario, ScenarioPlan
 from parm_ray.scenarios import SimulatedCell, over_processes, simulate_cell
 from parm_ray.sim import OUTCOMES
@@ -60,6 +61,16 @@ def records_of(cell: SimulatedCell) -> Iterator[ClientRecord]:
         )
 
 
+def _done_to(faults: Sequence[FaultSettings], servers: Container[str]) -> Iterator[Event]:
+    """Yield what was done to the plan's servers, as `faults.inject` would have noted it."""
+    ends = {"stall": "resume", "cut": "cut_end"}
+    for fault in faults:
+        if fault.replica in servers:
+            yield Event(t=fault.at_s, kind=fault.kind, what=fault.replica)
+            if fault.kind in ends:
+                yield Event(t=fault.at_s + fault.for_s, kind=ends[fault.kind], what=fault.replica)
+
+
 def _simulated(task: _Task) -> Cell:
     """Simulate a cell and write its records."""
     scenario, plan, point, repetition, queries, out = task
@@ -80,6 +91,7 @@ def _simulated(task: _Task) -> Cell:
             )
             for server, busy in sorted(found.busy_by_server.items())
         ),
+        timeline=tuple(_done_to(scenario.faults, found.busy_by_server)),
     )
     write_cell(out, cell.id, records_of(simulated))
     return cell

@@ -16,6 +16,9 @@ import psutil
 from load_tests.netlab.kernel import NAMESPACES, NetlabError
 from load_tests.netlab.layout import Layout
 
+LOOKS = 50
+"""How often to look at most: on a machine that starts and ends processes all the time somebody always has."""
+
 
 def identities(namespaces: Iterable[str]) -> set[tuple[int, int]]:
     """What the kernel knows those of the namespaces by that exist: (device, inode) each."""
@@ -49,11 +52,12 @@ def members(wanted: set[tuple[int, int]]) -> list[psutil.Process]:
     A process that forks and exits between being listed and being looked at hides its child, which is not
     in the list. So the list is made again until none of those in it has ended since the last one was made.
     """
-    found, ended = _look(wanted)
     before: set[int] = set()
-    while ended - before:
-        before = ended
+    for _ in range(LOOKS):
         found, ended = _look(wanted)
+        if not ended - before:
+            break
+        before = ended
     return found
 
 

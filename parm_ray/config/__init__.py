@@ -1,8 +1,8 @@
 """Settings, checked at the door."""
 
+from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.settings import (
     BatchSettings,
-    EmulateSettings,
     IngressSettings,
     LimitSettings,
     ParityPoolSettings,

@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from parm_ray.config.strict import Strict
 from parm_ray.config.trace_files import Holds, planned_from
 from parm_ray.core import ConfigError
 from parm_ray.workload import bursts, constant, poisson
 
 
-class ArrivalSettings(BaseModel):
+class ArrivalSettings(Strict):
     """Arrivals at a given mean rate: `poisson`, `constant`, `bursts`, or a recorded `trace`.
 
     burst, spacing_ms: queries of a burst, and the time between two of them; bursts begin as a Poisson
@@ -22,8 +23,6 @@ class ArrivalSettings(BaseModel):
     `times` in seconds, `timestamps`, or `counts` per `bin_s` seconds; column: which, if there are several.
     A trace of arrivals is stretched to the rate, one of counts is thinned or thickened to it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["poisson", "constant", "bursts", "trace"] = "poisson"
     burst: Annotated[int, Field(ge=1, le=100_000)] = 10
@@ -37,6 +36,14 @@ class ArrivalSettings(BaseModel):
     def _has_its_trace(self) -> ArrivalSettings:
         if (self.kind == "trace") != (self.trace is not None):
             raise ValueError(f"trace: expected a file for kind trace and no other, got {self.trace}")
+        for name, kind in (
+            ("burst", "bursts"),
+            ("spacing_ms", "bursts"),
+            ("holds", "trace"),
+            ("bin_s", "trace"),
+        ):
+            if self.kind != kind and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: expected for kind {kind} alone, got it for {self.kind}")
         return self
 
     def planned(self, rate: float, rng: np.random.Generator, n: int) -> NDArray[np.float64]:

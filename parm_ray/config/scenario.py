@@ -15,17 +15,9 @@ from pydantic import Field, field_validator, model_validator
 
 from parm_ray.config.arrivals import ArrivalSettings
 from parm_ray.config.faults import FaultSettings
-from parm_ray.config.settings import (
-    BatchSettings,
-    Count,
-    Millis,
-    PlanSettings,
-    PositiveMs,
-    QueueSettings,
-    Settings,
-    _Strict,
-)
+from parm_ray.config.settings import BatchSettings, PlanSettings, QueueSettings, Settings
 from parm_ray.config.slowness import SlownessSettings
+from parm_ray.config.strict import Count, Millis, PositiveMs, Strict
 from parm_ray.config.yaml_file import read_model
 from parm_ray.workload import ServiceTime, from_mapping
 
@@ -33,7 +25,7 @@ Load = Annotated[float, Field(gt=0, le=5)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
-class NetworkSettings(_Strict):
+class NetworkSettings(Strict):
     """What shuffles do to calls, for the simulator; a real run has links.
 
     hit: for each shuffle that its node takes part in, a call is delayed with this probability, 0..1;
@@ -45,8 +37,8 @@ class NetworkSettings(_Strict):
     delay_ms: PositiveMs
 
 
-class SecondModelSettings(_Strict):
-    """Inference multitenancy: another model's queries on some of the nodes, for the simulator.
+class SecondModelSettings(Strict):
+    """Inference multitenancy: another model's queries on some of the nodes, which share accelerators.
 
     nodes: on how many; rate: queries per second over all of them, Poisson, each as long as one of ours.
     """
@@ -55,7 +47,7 @@ class SecondModelSettings(_Strict):
     rate: Rate
 
 
-class PathSettings(_Strict):
+class PathSettings(Strict):
     """What is neither queueing nor service, for the simulator; a real run has its own.
 
     overhead_ms: of the way to a replica and back, for every query; slot_ms: beyond service, for how long
@@ -70,7 +62,7 @@ class PathSettings(_Strict):
     cancel_ms: Millis | None = None
 
 
-class ScenarioPlan(_Strict):
+class ScenarioPlan(Strict):
     """One plan. deployed, parity, backup: replicas of each pool; `parity` is per parity row.
 
     deadline_ms: in place of the scenario's, for a plan whose point it is.
@@ -89,6 +81,13 @@ class ScenarioPlan(_Strict):
         """Replicas in all."""
         return self.deployed + (self.parity or 0) * self.plan.r + (self.backup or 0)
 
+    @property
+    def replica_names(self) -> list[str]:
+        """Return what faults call them: pool and number, such as deployed/0."""
+        pools = {"deployed": self.deployed, "backup": self.backup or 0}
+        pools |= {f"parity{row}": self.parity or 0 for row in range(self.plan.r)}
+        return [f"{pool}/{number}" for pool, replicas in pools.items() for number in range(replicas)]
+
     @model_validator(mode="after")
     def _pools_fit_the_plan(self) -> ScenarioPlan:
         needs_parity = self.plan.kind == "coded" and self.plan.pool == "dedicated"
@@ -100,7 +99,7 @@ class ScenarioPlan(_Strict):
         return self
 
 
-class Scenario(_Strict):
+class Scenario(Strict):
     """One experiment.
 
     m: replicas of the deployed model that the load needs without redundancy; loads: shares of their
@@ -112,7 +111,8 @@ class Scenario(_Strict):
     calls, which a deployment is started with.
     artifacts: the directory of the models for a real run. lab, shuffles: nodes, links and background
     traffic, as `load_tests.netlab` and `load_tests.shuffles` take them; network: what the latter do, for
-    the simulator, in which every replica has a node of its own. second_model: the simulator's alone.
+    the simulator, in which every replica has a node of its own. second_model: on a cluster, an application
+    beside the plan's.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -154,6 +154,10 @@ class Scenario(_Strict):
             raise ValueError(f"expected loads or rates, one of them, got {self.loads} and {self.rates}")
         if self.warm_up >= self.queries:
             raise ValueError(f"warm_up: expected fewer than queries ({self.queries}), got {self.warm_up}")
+        replicas = {replica for plan in self.plans for replica in plan.replica_names}
+        for fault in self.faults:
+            if fault.replica not in replicas:
+                raise ValueError(f"faults: {fault.replica}: no plan has that replica")
         names = [plan.name for plan in self.plans]
         if len(set(names)) < len(names):
             raise ValueError(f"plans: two have the same name: {names}")

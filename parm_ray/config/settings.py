@@ -5,76 +5,17 @@ Durations carry their unit in the name. Unknown keys are refused with their path
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from parm_ray.config.slowness import SlownessSettings
+from parm_ray.config.emulation import EmulateSettings
+from parm_ray.config.strict import Count, Millis, PositiveMs, Strict
 from parm_ray.core import Discipline
 from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
-from parm_ray.workload import ServiceTime, SlownessScript, from_mapping
-
-PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
-Millis = Annotated[float, Field(ge=0, le=3_600_000)]
-Count = Annotated[int, Field(ge=1, le=1000)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class EmulateSettings(_Strict):
-    """Emulated accelerator: each call takes at least this long, and some calls are slow.
-
-    After the real forward pass the replica's worker thread sleeps until `service_ms` x factor have
-    passed since the call began; factor is `slow_factor` for a share `slow_share` of calls, else 1; or
-    what `slowness` says in place of both. Which calls are slow is a script: it depends on `seed`, the
-    pool, the replica's rank and the call's number there (and for episodes the time since the replica's
-    start), so that a simulation can be given the same one. service: a distribution in place of
-    service_ms, {kind, ...} with seconds, as `workload.from_mapping` takes it.
-
-    lose (deployed pool only): of every coding group, the own answer of one slot is lost, the slots
-    taking turns: the model computes it, and the ingress keeps it back until the slot has been
-    answered without it or its deadline has passed. For measuring reconstructions, not for production.
-    """
-
-    service_ms: Millis = 0.0
-    service: dict[str, Any] | None = None
-    slow_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    slow_factor: Annotated[float, Field(ge=1)] = 10.0
-    slowness: SlownessSettings | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
-    lose: Literal["none", "one_per_group"] = "none"
-
-    @model_validator(mode="after")
-    def _one_service_time(self) -> EmulateSettings:
-        slow = "slow_share" if self.slow_share else "slowness" if self.slowness is not None else ""
-        if slow and not self.service_ms and self.service is None:
-            raise ValueError(f"{slow}: does nothing without service_ms or service")
-        if self.slow_share and self.slowness is not None:
-            raise ValueError("slow_share: not together with slowness")
-        if self.service is not None:
-            if self.service_ms:
-                raise ValueError("service: not together with service_ms")
-            from_mapping(self.service, np.random.default_rng(0))
-        return self
-
-    def script(self) -> SlownessScript | None:
-        """Return which calls are slow; None = none ever."""
-        slowness = self.slowness or SlownessSettings(share=self.slow_share, factor=self.slow_factor)
-        return slowness.script(self.seed)
-
-    def service_time(self, rng: np.random.Generator) -> ServiceTime | None:
-        """Return how long calls take, slow ones left out; None = as long as the model does."""
-        if self.service is not None:
-            return from_mapping(self.service, rng)
-        if not self.service_ms:
-            return None
-        return from_mapping({"kind": "deterministic", "service_s": self.service_ms / 1e3}, rng)
-
-
-class PoolSettings(_Strict):
+class PoolSettings(Strict):
     """One pool of replicas. `slots_per_replica` calls are sent to a replica at a time."""
 
     artifact: str = Field(min_length=1, description="directory with manifest.json and weights")
@@ -95,7 +36,7 @@ class ParityPoolSettings(PoolSettings):
     """A pool of parity-model replicas for one parity row."""
 
 
-class HedgeSettings(_Strict):
+class HedgeSettings(Strict):
     """When a slow batch is sent to a second replica, and how often at most; see `redundancy.hedge.Hedge`.
 
     delay_ms counts from the start of service. For quantile and searched it is what is used until enough
@@ -136,7 +77,7 @@ _ONLY_FOR: dict[str, tuple[PlanKind, ...]] = {
 }
 
 
-class PlanSettings(_Strict):
+class PlanSettings(Strict):
     """The redundancy plan; see `redundancy.plan.RedundancyPlan`, and parm_ray/codes/README.md for codes.
 
     encoder .. eager_share and max_queued_parity .. idle_reserve are for kind coded; hold_off_ms for coded
@@ -165,6 +106,8 @@ class PlanSettings(_Strict):
 
     @model_validator(mode="after")
     def _goes_with_kind(self) -> PlanSettings:
+        if self.pool == "dedicated" and self.idle_reserve != "load":
+            raise ValueError(f"idle_reserve: expected with pool shared alone, got {self.idle_reserve}")
         for name, legal in _ONLY_FOR.items():
             # A default that is written down does nothing: settings that were dumped whole can be read again.
             given = getattr(self, name) != type(self).model_fields[name].default
@@ -173,21 +116,21 @@ class PlanSettings(_Strict):
         return self
 
 
-class BatchSettings(_Strict):
+class BatchSettings(Strict):
     """Queries per batch, and how long an incomplete batch waits for more."""
 
     max_size: Annotated[int, Field(ge=1, le=1024)] = 1
     wait_ms: Millis = 2.0
 
 
-class QueueSettings(_Strict):
+class QueueSettings(Strict):
     """The ingress's queue of batches that wait for a replica."""
 
     discipline: Discipline = "single"
     max_queued: Annotated[int, Field(ge=1, le=1_000_000)] = 256
 
 
-class LimitSettings(_Strict):
+class LimitSettings(Strict):
     """What a request may be at most; beyond it is refused with a 4xx."""
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024
@@ -197,7 +140,7 @@ class LimitSettings(_Strict):
     refuse_nan: bool = True
 
 
-class IngressSettings(_Strict):
+class IngressSettings(Strict):
     """The ingress deployment. Each replica of it forms its own groups."""
 
     replicas: Annotated[int, Field(ge=1, le=64)] = 1
@@ -206,7 +149,7 @@ class IngressSettings(_Strict):
     trace_groups: Annotated[int, Field(ge=0, le=10_000)] = 0
 
 
-class RecordSettings(_Strict):
+class RecordSettings(Strict):
     """A sample of the queries, with the deployed model's answers, in files. Queries are user data.
 
     share: of all queries, each drawn by itself. max_queries: at most so many per ingress replica from
@@ -222,7 +165,7 @@ class RecordSettings(_Strict):
     seed: Annotated[int, Field(ge=0)] | None = None
 
 
-class Settings(_Strict):
+class Settings(Strict):
     """Everything `parm_ray.serve.app:build` takes; `args:` of a Serve YAML file."""
 
     name: str | None = Field(default=None, description="served model name; None = the manifest's")
@@ -266,8 +209,11 @@ class Settings(_Strict):
                     )
         if self.model.emulate.lose != "none" and not coded:
             raise ValueError(f"model.emulate.lose: expected none for plan.kind {self.plan.kind}")
-        if self.model.emulate.lose != "none" and self.plan.hedge is not None:
-            raise ValueError("model.emulate.lose: expected none with plan.hedge, which would answer for it")
+        for other in ("hedge", "copy_share"):
+            if self.model.emulate.lose != "none" and getattr(self.plan, other) is not None:
+                raise ValueError(
+                    f"model.emulate.lose: expected none with plan.{other}, which would answer for it"
+                )
         for row, pool in enumerate(self.parity):
             if pool.emulate.lose != "none":
                 raise ValueError(

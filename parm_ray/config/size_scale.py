@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import ValidationError
 
 from parm_ray.config.scenario import Scenario
 from parm_ray.core import ConfigError
@@ -11,9 +11,10 @@ from parm_ray.core import ConfigError
 def shrunk(scenario: Scenario, factor: int) -> Scenario:
     """Return the scenario with every pool, and every rate, `factor` times smaller; loads and times stay.
 
-    Nodes of the lab go down by the same factor and shuffles, at least one, in proportion. A small pool is
-    not a large one: at the same load more of its calls find all replicas busy. Raises ConfigError for pools
-    that do not divide.
+    Nodes of the lab, shuffles and the nodes of a second model go down in proportion, at least one each; its
+    queries go with its nodes. A small pool is not a large one: at the same load more of its calls find all
+    replicas busy. Raises ConfigError for pools that do not divide, a lab or shuffles that do not say how
+    many, and faults of replicas that are no longer there.
     """
     if factor < 1:
         raise ConfigError(f"shrink: expected a whole number >= 1, got {factor}")
@@ -26,20 +27,22 @@ def shrunk(scenario: Scenario, factor: int) -> Scenario:
             if plan.get(pool) is not None:
                 plan[pool] = _part(plan[pool], factor, f"plans.{plan['name']}.{pool}")
     given["rates"] = [rate / factor for rate in scenario.rates]
-    _shrink(given.get("lab"), "model_nodes", factor)
-    _shrink(given.get("shuffles"), "concurrent", factor)
-    _shrink(given.get("second_model"), "nodes", factor)
-    if scenario.second_model is not None:
-        given["second_model"]["rate"] /= factor
-    return Scenario.model_validate(given)
+    for section, name in (("lab", "model_nodes"), ("shuffles", "concurrent")):
+        if given.get(section) is not None:
+            if name not in given[section]:
+                raise ConfigError(f"{scenario.name}: {section}.{name}: expected one to shrink, got none")
+            given[section][name] = max(1, round(given[section][name] / factor))
+    if (second := scenario.second_model) is not None:
+        nodes = max(1, round(second.nodes / factor))
+        given["second_model"] = {"nodes": nodes, "rate": second.rate * nodes / second.nodes}
+    try:
+        return Scenario.model_validate(given)
+    except ValidationError as error:
+        # The number of a replica that a fault is aimed at says nothing of a smaller pool.
+        raise ConfigError(f"{scenario.name}: shrink: {error.errors()[0]['msg']}") from None
 
 
 def _part(whole: int, factor: int, name: str) -> int:
     if whole % factor:
         raise ConfigError(f"shrink: {name}: {whole} replicas do not divide by {factor}")
     return whole // factor
-
-
-def _shrink(given: dict[str, Any] | None, name: str, factor: int) -> None:
-    if given is not None and isinstance(given.get(name), int):
-        given[name] = max(1, round(given[name] / factor))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
 
+from parm_ray.config.strict import Strict
 from parm_ray.workload import (
     CallsAndEpisodes,
     HeavyTailedCalls,
@@ -17,11 +18,7 @@ from parm_ray.workload import (
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class EpisodeSettings(_Strict):
+class EpisodeSettings(Strict):
     """Correlated slowness: every server is slow for a while now and then; see `workload.SlowEpisodes`."""
 
     factor: Annotated[float, Field(ge=1)] = 10.0
@@ -31,7 +28,7 @@ class EpisodeSettings(_Strict):
     sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
 
 
-class SlownessSettings(_Strict):
+class SlownessSettings(Strict):
     """Slow calls: a share of them, each by itself, takes `factor` times as long.
 
     shape: in place of one factor, Pareto factors of this shape, P(factor > x) = x^-shape, at most
@@ -43,6 +40,19 @@ class SlownessSettings(_Strict):
     shape: Annotated[float, Field(ge=0.05, le=100)] | None = None
     at_most: Annotated[float, Field(ge=1, le=1e6)] = 1000.0
     episodes: EpisodeSettings | None = None
+
+    @model_validator(mode="after")
+    def _says_nothing_in_vain(self) -> SlownessSettings:
+        # A default that is written down does nothing: settings that were dumped whole can be read again.
+        fields = type(self).model_fields
+        given = {n for n in ("factor", "shape", "at_most") if getattr(self, n) != fields[n].default}
+        if given and not self.share:
+            raise ValueError(f"{sorted(given)[0]}: does nothing without a share")
+        if {"factor", "shape"} <= given:
+            raise ValueError("factor: not together with shape, which draws the factors")
+        if "at_most" in given and self.shape is None:
+            raise ValueError("at_most: does nothing without a shape")
+        return self
 
     def script(self, seed: int) -> SlownessScript | None:
         """Return the script; None if nothing is ever slow."""

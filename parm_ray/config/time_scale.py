@@ -31,6 +31,8 @@ def slowed(scenario: Scenario, factor: float) -> Scenario:
     # Defaults that are times have to be written down before they can be stretched.
     given["deadline_ms"] = scenario.deadline_ms
     given["batch"] = {**given.get("batch", {}), "wait_ms": scenario.batch.wait_ms}
+    if scenario.arrivals.kind == "trace":
+        given["arrivals"]["bin_s"] = scenario.arrivals.bin_s
     for plan, settings in zip(scenario.plans, given["plans"], strict=True):
         if plan.plan.kind == "coded":
             settings["plan"]["fill_timeout_ms"] = plan.plan.fill_timeout_ms

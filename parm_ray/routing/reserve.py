@@ -16,7 +16,8 @@ class Reserve:
     interrupted, so whoever arrives while it runs needs an idle slot: one for every slot that the load
     occupies is room for twice the load. At low load that leaves most of the pool to parity queries, at
     high load nothing, where they would only make everybody wait. The mean is over what ordinary calls
-    find when they arrive; with Poisson arrivals they see the time average (Wolff, 1982).
+    find when they are queued; Poisson arrivals see the time average (Wolff, 1982). Copies and hedges count,
+    too: they come while their batch's first call runs, so that a plan that sends many of them leaves more.
     """
 
     def __init__(self, share: float | None) -> None:

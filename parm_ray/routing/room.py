@@ -24,6 +24,11 @@ def idle(queue: CallQueue[Any], share: float | None) -> bool:
     return share is not None and queue.replicas > 0 and queue.idle >= share * queue.replicas * queue.slots
 
 
+def pair(queue: CallQueue[Any], share: float | None) -> bool:
+    """Whether that share is idle, and there is room for a call and its copy at once."""
+    return idle(queue, share) and queue.idle >= 2
+
+
 def spare(parities: Collection[Parity], share: float | None) -> bool:
     """Whether that share 0..1 of the slots of every one is idle; None = never."""
     return bool(parities) and all(idle(queue, share) for queue, _ in parities)

@@ -57,6 +57,7 @@ def simulate_cell(
         ),
         batch_size=scenario.batch.max_size,
         batch_wait_s=scenario.batch.wait_ms / 1e3,
+        max_queued=scenario.queue.max_queued,
         max_queued_parity=plan.plan.max_queued_parity,
         seed=scenario.seed + repetition,
     )

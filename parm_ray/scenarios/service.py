@@ -38,6 +38,7 @@ def service_of(scenario: Scenario, servers: Sequence[str], repetition: int, poin
         *_shuffled(scenario, servers, script_seed),
         *_shared(scenario, servers, script_seed),
         *_stalled(scenario),
+        *_cut_off(scenario),
     ]
     slot_s = scenario.path.slot_ms / 1e3
 
@@ -54,10 +55,7 @@ def service_of(scenario: Scenario, servers: Sequence[str], repetition: int, poin
 
 def _stalled(scenario: Scenario) -> Iterator[Longer]:
     """A stopped server's calls go on when it does."""
-    stalls: dict[str, list[tuple[float, float]]] = {}
-    for fault in sorted(scenario.faults, key=lambda fault: fault.at_s):
-        if fault.kind == "stall":
-            stalls.setdefault(fault.replica, []).append((fault.at_s, fault.at_s + fault.for_s))
+    stalls = _spans(scenario, "stall")
     if not stalls:
         return
 
@@ -68,6 +66,33 @@ def _stalled(scenario: Scenario) -> Iterator[Longer]:
         return takes
 
     yield longer
+
+
+def _cut_off(scenario: Scenario) -> Iterator[Longer]:
+    """A cut-off server goes on, but nothing gets to it or back until its link is there again."""
+    cuts = _spans(scenario, "cut")
+    if not cuts:
+        return
+
+    def longer(takes: float, server: str, at: float) -> float:
+        arrives, ends = at, at + takes
+        for begin, end in cuts.get(server, ()):
+            if begin <= arrives < end:
+                arrives, ends = end, end + takes
+            elif begin <= ends < end:
+                ends = end
+        return ends - at
+
+    yield longer
+
+
+def _spans(scenario: Scenario, kind: str) -> dict[str, list[tuple[float, float]]]:
+    """Return from when to when each server has faults of a kind, seconds, in order."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for fault in sorted(scenario.faults, key=lambda fault: fault.at_s):
+        if fault.kind == kind:
+            spans.setdefault(fault.replica, []).append((fault.at_s, fault.at_s + fault.for_s))
+    return spans
 
 
 def _shuffled(scenario: Scenario, servers: Sequence[str], seed: int) -> Iterator[Longer]:

@@ -17,7 +17,7 @@ from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
 from parm_ray.routing import make_queue
-from parm_ray.routing.room import idle, room, spare
+from parm_ray.routing.room import pair, room, spare
 from parm_ray.serve.board import board_of
 from parm_ray.serve.driver import Driver
 from parm_ray.serve.losses import OneLossPerGroup
@@ -47,7 +47,7 @@ def assemble(
         batch_wait_s=settings.batch.wait_ms / 1e3,
         grant=lambda: room(driver.parity_queues(), settings.plan.max_queued_parity),
         spare=lambda: spare(driver.parity_queues(), plan.eager_share),
-        idle=lambda: idle(driver.pools[DEPLOYED].queue, plan.copy_share),
+        idle=lambda: pair(driver.pools[DEPLOYED].queue, plan.copy_share),
     )
     driver = Driver(
         machine,

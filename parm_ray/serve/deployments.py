@@ -7,6 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 from ray import serve
 
@@ -26,7 +27,8 @@ class ModelReplica:
         # One thread: a replica is one accelerator. A second call waits here, not on the event loop.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="forward")
         rank = serve.get_replica_context().rank
-        self._emulation = Emulation(f"{pool}/{rank.rank if rank is not None else 0}")
+        node = ray.get_runtime_context().get_node_id()
+        self._emulation = Emulation(f"{pool}/{rank.rank if rank is not None else 0}", node)
         self._predictor = self._load(settings.artifact, settings, settings.emulate)
 
     def _load(self, artifact: str, settings: PoolSettings, emulate: EmulateSettings) -> Predictor:

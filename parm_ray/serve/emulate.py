@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from parm_ray.config import EmulateSettings
 from parm_ray.models.predictor import Predictor
+from parm_ray.serve.accelerator import SharedAccelerator, path_of
 from parm_ray.workload import ServiceTime, SlownessScript
 
 
@@ -21,11 +22,12 @@ class Emulation:
     """One replica's call numbers. Models that share a replica share them, as they share its accelerator.
 
     server: the pool's name and the replica's rank, "deployed/0"; with the settings' seed, all that its
-    slow calls depend on.
+    slow calls depend on. node: whose accelerator it shares, if it shares one.
     """
 
-    def __init__(self, server: str) -> None:
-        self._server = server
+    def __init__(self, server: str, node: str) -> None:
+        self._server, self._node = server, node
+        self._shared: dict[str, SharedAccelerator] = {}
         self._calls, self._models = count(), count()
         self._began = time.monotonic()
 
@@ -37,7 +39,14 @@ class Emulation:
         service = settings.service_time(rng)
         if service is None:
             return predictor
-        return EmulatedAccelerator(predictor, service, settings.script(), self)
+        return EmulatedAccelerator(
+            predictor, service, settings.script(), self, self._accelerator(settings.accelerator)
+        )
+
+    def _accelerator(self, name: str | None) -> SharedAccelerator | None:
+        if name is not None and name not in self._shared:
+            self._shared[name] = SharedAccelerator(path_of(name, self._node))
+        return None if name is None else self._shared[name]
 
     def factor(self, script: SlownessScript | None) -> float:
         """Return what the next call's time is multiplied by."""
@@ -56,8 +65,9 @@ class EmulatedAccelerator:
         service: ServiceTime,
         script: SlownessScript | None,
         emulation: Emulation,
+        shared: SharedAccelerator | None = None,
     ) -> None:
-        self._predictor = predictor
+        self._predictor, self._shared = predictor, shared
         self._service, self._script, self._emulation = service, script, emulation
 
     def predict(self, batch: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -66,6 +76,9 @@ class EmulatedAccelerator:
         outputs = self._predictor.predict(batch)
         takes = self._service.draw() * self._emulation.factor(self._script)
         left = takes - (time.monotonic() - began)
-        if left > 0:
+        if left > 0 and self._shared is None:
             time.sleep(left)
+        elif self._shared is not None:
+            for pause in self._shared.shares(left):
+                time.sleep(pause)
         return outputs

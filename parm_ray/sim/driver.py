@@ -33,6 +33,7 @@ class SimDriver:
 
     pools: the pool of each lane, filled in by whoever builds them. encode_s, decode_s: seconds that
     encoding and decoding take, none of it a server's time. planned: arrival times, seconds, ascending.
+    max_queued: batches that may wait for the deployed pool; a query beyond it is refused.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class SimDriver:
         *,
         encode_s: float = 0.0,
         decode_s: float = 0.0,
+        max_queued: int = 1_000_000,
     ) -> None:
         self.machine = machine
         self.pools: dict[Lane, SimPool] = {}
@@ -60,6 +62,7 @@ class SimDriver:
         self._events: deque[ev.Event] = deque()
         self._feeding = False
         self._deadline_s = machine.plan.deadline_s
+        self._max_queued = max_queued
         self._do: dict[type, Callable[[Any], None]] = {
             act.Dispatch: self._dispatch,
             act.DispatchCopy: self._dispatch,
@@ -84,7 +87,9 @@ class SimDriver:
 
     def _arrive(self, query: int) -> None:
         now = self._agenda.now
-        self.feed(ev.Submit(QueryId(query), now, now + self._deadline_s))
+        # As the server refuses it; it has failed, then, before it was a query.
+        if self.machine.plan.copies <= self._max_queued - self.pools[DEPLOYED].queue.queued:
+            self.feed(ev.Submit(QueryId(query), now, now + self._deadline_s))
         if query + 1 < len(self.planned):
             self._agenda.plan(float(self.planned[query + 1]), self._arrive, query + 1)
 

@@ -15,7 +15,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups.group import Recoverer
 from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
 from parm_ray.redundancy import RedundancyPlan
-from parm_ray.routing.room import idle, room, spare
+from parm_ray.routing.room import pair, room, spare
 from parm_ray.sim.driver import OUTCOMES, SimDriver
 from parm_ray.sim.pool import PoolSpec, SimPool
 from parm_ray.sim.timers import Agenda
@@ -100,14 +100,16 @@ def simulate(
     outages: Sequence[Outage] = (),
     batch_size: int = 1,
     batch_wait_s: float = 0.0,
+    max_queued: int = 1_000_000,
     max_queued_parity: int = 64,
     seed: int = 0,
 ) -> Simulated:
     """Run the group machine and the pools in virtual time until everything has ended.
 
     plan, code: as for `GroupMachine`. pools: each lane of the plan in exactly one of them. planned:
-    arrival times, seconds, ascending. seed: of the queues that draw. Raises ValueError for lanes that do
-    not fit the plan, or times that are not ascending.
+    arrival times, seconds, ascending. max_queued, max_queued_parity: batches that may wait, beyond which
+    queries are refused and groups get no parity. seed: of the queues that draw. Raises ValueError for
+    lanes that do not fit the plan, or times that are not ascending.
     """
     if len(planned) and (np.diff(planned).min(initial=0.0) < 0 or planned[0] < 0):
         raise ValueError("planned: expected ascending times >= 0 seconds")
@@ -121,9 +123,16 @@ def simulate(
         batch_wait_s=batch_wait_s,
         grant=lambda: room(driver.parity_queues(), max_queued_parity),
         spare=lambda: spare(driver.parity_queues(), plan.eager_share),
-        idle=lambda: idle(driver.pools[DEPLOYED].queue, plan.copy_share),
+        idle=lambda: pair(driver.pools[DEPLOYED].queue, plan.copy_share),
     )
-    driver = SimDriver(machine, agenda, planned, encode_s=costs.encode_s, decode_s=costs.decode_s)
+    driver = SimDriver(
+        machine,
+        agenda,
+        planned,
+        encode_s=costs.encode_s,
+        decode_s=costs.decode_s,
+        max_queued=max_queued,
+    )
     made: list[SimPool] = []
     for number, spec in enumerate(pools):
         pool = SimPool(

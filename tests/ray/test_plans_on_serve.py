@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 QUERIES = 30
-EMULATE = {"service_ms": 30, "slow_share": 0.5, "slow_factor": 10}
+EMULATE = {"service_ms": 30, "slowness": {"share": 0.5, "factor": 10}}
 HEDGE = {"rule": "fixed", "delay_ms": 60, "budget_ratio": 1.0}
 CODED = {"kind": "coded", "encoder": "concat", "decoder": "slot", "k": 2}
 

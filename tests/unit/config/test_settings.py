@@ -60,6 +60,18 @@ def test_a_coded_plan_is_turned_into_seconds():
             "model.emulate.lose",
         ),
         (
+            {
+                "model": {**MODEL, "emulate": {"lose": "one_per_group"}},
+                "plan": {"kind": "coded", "copy_share": 0.5},
+                "parity": [{"artifact": "p"}],
+            },
+            "with plan.copy_share",
+        ),
+        (
+            {"model": MODEL, "plan": {"kind": "coded", "idle_reserve": 0.5}, "parity": [{"artifact": "p"}]},
+            "idle_reserve: expected with pool shared",
+        ),
+        (
             {"model": {**MODEL, "emulate": {"service_ms": 5, "service": {"kind": "exponential"}}}},
             "service: not together with service_ms",
         ),

@@ -38,6 +38,27 @@ def test_pools_and_rates_shrink_and_loads_stay() -> None:
     assert shrunk(before, 1) is before
 
 
+def test_a_second_models_queries_go_with_its_nodes() -> None:
+    """Two nodes become one (2 / 3), which takes half of the queries."""
+    before = Scenario.model_validate(GIVEN | {"second_model": {"nodes": 2, "rate": 28}})
+    second = shrunk(before, 3).second_model
+    assert second is not None
+    assert (second.nodes, second.rate) == (1, 14)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lab": {"link": {"rate_mbit": 1000}}}, r"lab\.model_nodes"),
+        ({"shuffles": {"size_mb": [1, 2]}}, r"shuffles\.concurrent"),
+        ({"faults": [{"kind": "kill", "replica": "deployed/17", "at_s": 1, "for_s": 1}]}, "deployed/17"),
+    ],
+)
+def test_what_cannot_shrink_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        shrunk(Scenario.model_validate(GIVEN | change), 3)
+
+
 @pytest.mark.parametrize(
     ("factor", "words"), [(5, "m: 12"), (4, r"plans\.equal_resources\.deployed"), (0, "shrink")]
 )

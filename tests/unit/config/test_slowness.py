@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from parm_ray.config.settings import EmulateSettings
+from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.slowness import EpisodeSettings, SlownessSettings
 
 
@@ -32,16 +32,17 @@ def test_each_kind_becomes_its_script() -> None:
     assert [multiplied.factor("deployed/0", 0, t / 10) for t in range(2000)] == [2 * one for one in slow]
 
 
-def test_an_emulated_accelerator_takes_either_description_and_not_both() -> None:
-    old = EmulateSettings(service_ms=5, slow_share=0.02, seed=7).script()
-    new = EmulateSettings(service_ms=5, slowness=SlownessSettings(share=0.02), seed=7).script()
-    assert old is not None
-    assert new is not None
-    calls = range(2000)
-    assert [old.factor("deployed/1", c, 0) for c in calls] == [new.factor("deployed/1", c, 0) for c in calls]
-    with pytest.raises(ValidationError, match="slow_share: not together with slowness"):
-        EmulateSettings(service_ms=5, slow_share=0.1, slowness=SlownessSettings())
+def test_an_emulated_accelerator_without_a_service_time_can_be_neither_slow_nor_shared() -> None:
     with pytest.raises(ValidationError, match="slowness: does nothing without"):
         EmulateSettings(slowness=SlownessSettings(share=0.1))
+    with pytest.raises(ValidationError, match="accelerator: does nothing without"):
+        EmulateSettings(accelerator="node")
+    for vain in ({"factor": 5}, {"shape": 1.2}, {"share": 0.1, "at_most": 50}):
+        with pytest.raises(ValidationError, match="does nothing without"):
+            SlownessSettings.model_validate(vain)
+    with pytest.raises(ValidationError, match="not together with shape"):
+        SlownessSettings(share=0.1, factor=5, shape=1.2)
+    whole = SlownessSettings(share=0.1).model_dump()
+    assert SlownessSettings.model_validate(whole) == SlownessSettings(share=0.1)
     with pytest.raises(ValidationError, match="mean_between_s"):
         SlownessSettings.model_validate({"episodes": {"mean_s": 1}})

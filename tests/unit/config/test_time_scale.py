@@ -76,6 +76,11 @@ def test_links_are_as_many_times_slower_and_bytes_stay() -> None:
             slowed(Scenario.model_validate(GIVEN | {"lab": {"model_nodes": 3, "link": link}}), 2)
 
 
+def test_the_bins_of_a_trace_of_counts_are_longer_though_nobody_wrote_down_how_long_they_are() -> None:
+    trace = {"kind": "trace", "trace": "counts.csv", "holds": "counts"}
+    assert slowed(Scenario.model_validate(GIVEN | {"arrivals": trace}), 4).arrivals.bin_s == 4
+
+
 def test_a_second_model_faults_and_arrivals_are_slowed_with_the_rest() -> None:
     stall = {"kind": "stall", "replica": "deployed/0", "at_s": 3, "for_s": 1}
     more = {

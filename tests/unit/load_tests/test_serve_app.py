@@ -59,7 +59,7 @@ def test_demo_plans_spend_what_they_say() -> None:
     assert {plan.model for plan in plans.values()} == {"mnist5k"}
     # The same emulated hardware everywhere, or the comparison is unfair.
     hardware = {
-        (p.emulate.service_ms, p.emulate.slow_share, p.emulate.slow_factor, p.slots_per_replica)
+        (p.emulate.service_ms, p.emulate.slowness.share, p.emulate.slowness.factor, p.slots_per_replica)
         for plan in plans.values()
         for p in (plan.settings.model, *plan.settings.parity)
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from parm_ray.config.scenario import Scenario
 from parm_ray.config.scenario_files import scenario_file
@@ -44,6 +45,22 @@ def test_a_stall_holds_the_call_it_meets_and_those_that_begin_in_it() -> None:
     assert takes("deployed/1", 0, 0.98, DEPLOYED) == pytest.approx(0.05)
 
 
+def test_while_a_servers_link_is_cut_it_computes_and_nothing_gets_through() -> None:
+    cut = {"kind": "cut", "replica": "deployed/0", "at_s": 1.0, "for_s": 2.0}
+    takes = service_of(scenario(faults=[cut]), ["deployed/0", "deployed/1"], 0, 0)
+    assert takes("deployed/0", 0, 0.5, DEPLOYED) == pytest.approx(0.05)
+    assert takes("deployed/0", 1, 0.98, DEPLOYED) == pytest.approx(2.02), "its answer waits"
+    assert takes("deployed/0", 2, 2.0, DEPLOYED) == pytest.approx(1.05), "it is not even there before"
+    assert takes("deployed/0", 3, 3.0, DEPLOYED) == pytest.approx(0.05)
+    assert takes("deployed/1", 0, 0.98, DEPLOYED) == pytest.approx(0.05)
+
+
+def test_a_fault_of_a_replica_that_no_plan_has_is_refused() -> None:
+    stall = {"kind": "stall", "replica": "deployed/2", "at_s": 1.0, "for_s": 2.0}
+    with pytest.raises(ValidationError, match="deployed/2: no plan has"):
+        scenario(faults=[stall])
+
+
 def test_a_kill_takes_what_runs_and_the_server_is_away_until_it_is_replaced() -> None:
     """One query every 100 ms for two servers: while one is away the other takes all of them."""
     kill = {"kind": "kill", "replica": "deployed/1", "at_s": 10.0, "for_s": 100.0}
@@ -54,10 +71,23 @@ def test_a_kill_takes_what_runs_and_the_server_is_away_until_it_is_replaced() ->
     before = simulate_cell(calm, calm.plans[0], 0, 0).found
     assert before.calls_by_server["deployed/1"] - found.calls_by_server["deployed/1"] > 400
     # Plans without the replica are spared.
-    elsewhere = scenario(faults=[kill | {"replica": "parity0/0"}])
-    assert np.isfinite(simulate_cell(elsewhere, elsewhere.plans[0], 0, 0).found.latency).all()
+    one, two = {"name": "one", "deployed": 1}, {"name": "two", "deployed": 2}
+    both = scenario(faults=[kill], arrivals={"kind": "constant"}, plans=[one, two])
+    assert simulate_cell(both, both.plans[0], 0, 0).found.calls_by_server["deployed/0"] == 3000
     with pytest.raises(ConfigError, match="killed again"):
         simulate_cell(scenario(faults=[kill, kill]), away.plans[0], 0, 0)
+
+
+def test_a_full_queue_refuses_queries_as_the_servers_does() -> None:
+    """Two servers at ten times what they can do, a batch may wait: what was refused never got an answer."""
+    full = scenario(rates=[400], queue={"max_queued": 1}, deadline_ms=60_000)
+    found = simulate_cell(full, full.plans[0], 0, 0).found
+    answered = np.isfinite(found.latency)
+    assert found.calls[DEPLOYED] == answered.sum()
+    assert 0.05 < answered.mean() < 0.2
+    assert found.latency[answered].max() <= 0.1 + 1e-9, "one call before it, and its own"
+    open_queue = scenario(rates=[400], deadline_ms=600_000)
+    assert np.isfinite(simulate_cell(open_queue, open_queue.plans[0], 0, 0).found.latency).all()
 
 
 def test_shuffles_hit_the_share_of_calls_that_they_should() -> None:
