@@ -28,6 +28,18 @@ STATE_VARIABLE = "PARM_NETLAB"
 
 # Settings of the caller's that would point Ray at another cluster.
 _ELSEWHERE = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_DASHBOARD_ADDRESS", "RAY_RUNTIME_ENV_HOOK")
+# What Ray does beside its work, at every node: on a cluster a few percent of a machine each, here of two
+# cores in all. Metrics and events are reported seldom or not at all, nobody watches memory.
+_BOOKKEEPING = {
+    "RAY_task_events_report_interval_ms": "0",
+    "RAY_event_stats": "0",
+    "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_raylet_check_gc_period_milliseconds": "1000",
+    "RAY_metrics_report_interval_ms": "60000",
+    "REPORTER_UPDATE_INTERVAL_MS": "60000",
+    "METRICS_RECORD_INTERVAL_S": "60",
+    "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "5000",
+}
 # `load_tests` is found from here, whatever the replicas' working directory is.
 _ROOT = Path(__file__).parents[2]
 
@@ -37,6 +49,7 @@ def environment(
 ) -> dict[str, str]:
     """What every process of the lab sees: `base`, Ray's settings, and where the lab's state is."""
     return {
+        **_BOOKKEEPING,
         **{key: value for key, value in base.items() if key not in _ELSEWHERE},
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",

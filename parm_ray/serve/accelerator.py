@@ -61,7 +61,8 @@ class SharedAccelerator:
         """Yield how long to wait, time and again, until the call has had `seconds` of the accelerator."""
         left, now = seconds, self._clock()
         try:
-            while left > 0:
+            # A remainder that no clock resolves is none.
+            while left > 1e-9:
                 self._cells[self._mine, _BEAT] = now
                 running = self._running(now)
                 yield min(STEP_S, left * running)

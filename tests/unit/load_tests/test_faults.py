@@ -75,7 +75,7 @@ async def test_what_died_while_it_was_stopped_or_cut_off_is_no_error_and_its_nod
         set_link=world.set_link,
     )
     assert [(event.t, event.kind) for event in done] == [
-        (1.0, "cut"), (1.0, "stall"), (3.0, "resume"), (3.0, "cut_end"), (3.0, "cut"), (4.0, "cut_end")
+        (1.0, "stall"), (1.0, "cut"), (3.0, "resume"), (3.0, "cut_end"), (3.0, "cut"), (4.0, "cut_end")
     ]  # fmt: skip
     assert world.signals == [(1.0, 1, signal.SIGSTOP)]
     assert [up for _, _, up in world.links] == [False, True, False, True]
