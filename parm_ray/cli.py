@@ -151,5 +151,31 @@ def schema() -> None:
     print(json.dumps(Settings.model_json_schema(), indent=2))
 
 
+routing = typer.Typer(no_args_is_help=True, help="Which engines of a fleet get whose traffic.")
+app.add_typer(routing, name="routing")
+
+
+@routing.command()
+def solve(
+    file: Annotated[Path, typer.Argument(help="A fleet's YAML file, see serve_configs/routing")],
+    as_json: AsJson = False,
+) -> None:
+    """Find the split of all traffic with the least expected latency, beside what is usual."""
+    from parm_ray.config.fleet_file import load_fleet
+    from parm_ray.routing.fleet import baselines, network_only
+    from parm_ray.routing.fleet import solve as optimum
+    from parm_ray.routing.fleet.report import report, table
+
+    try:
+        fleet = load_fleet(file)
+        solution = optimum(fleet)
+        others = {**baselines(fleet), "network_only": network_only(fleet)}
+    except ParmError as error:
+        _fail(error)
+        return
+    found = report(solution, others)
+    _print(found, as_json, table(found))
+
+
 if __name__ == "__main__":
     app()

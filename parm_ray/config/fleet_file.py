@@ -1,0 +1,137 @@
+"""A fleet in a YAML file: front ends and their demands, engines, the network between regions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from parm_ray.config.strict import Strict
+from parm_ray.config.yaml_file import read_model
+from parm_ray.core import ConfigError
+from parm_ray.routing.fleet import MG1, MM1, Demand, Engine, EngineLatency, Fleet, MGc, Profile
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+Rate = Annotated[float, Field(ge=0, le=1e9)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+
+
+class LatencySettings(Strict):
+    """How long requests take at an engine of `rate` requests per second, by load.
+
+    kind: mm1; mg1 (any service time, squared coefficient of variation cv2); mgc (`servers` of them); profile:
+    measured at `loads`, requests per second from 0, as `seconds`, or as ttft_s, the time to the first token,
+    and tbt_s, the time between two, for answers of `tokens`.
+    """
+
+    kind: Literal["mm1", "mg1", "mgc", "profile"] = "mm1"
+    rate: Positive | None = None
+    cv2: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    servers: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    loads: tuple[Rate, ...] = ()
+    seconds: tuple[Positive, ...] = ()
+    ttft_s: tuple[Positive, ...] = ()
+    tbt_s: tuple[Positive, ...] = ()
+    tokens: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> LatencySettings:
+        profile = self.kind == "profile"
+        if profile != (self.rate is None):
+            raise ValueError(
+                f"rate: expected {'none, the loads say it,' if profile else 'one'} for {self.kind}"
+            )
+        if (self.kind == "mgc") != (self.servers is not None):
+            raise ValueError(f"servers: expected for mgc and no other, got {self.servers}")
+        if profile and bool(self.seconds) == bool(self.ttft_s):
+            raise ValueError("seconds: expected them, or ttft_s with tbt_s, for a profile")
+        self.latency()
+        return self
+
+    def latency(self) -> EngineLatency:
+        """Return the model. Raises ValueError for a profile that is none."""
+        if self.rate is None:
+            if len(self.ttft_s) != len(self.tbt_s):
+                raise ValueError(f"tbt_s: expected as many as ttft_s, got {len(self.tbt_s)}")
+            pairs = zip(self.ttft_s, self.tbt_s, strict=True)
+            return Profile(self.loads, self.seconds or tuple(t + self.tokens * b for t, b in pairs))
+        if self.kind == "mgc":
+            return MGc(self.rate, self.servers or 1, self.cv2)
+        return MM1(self.rate) if self.kind == "mm1" else MG1(self.rate, self.cv2)
+
+
+class DemandSettings(Strict):
+    """Requests per second of one kind; see `routing.fleet.Demand`."""
+
+    rate: Rate
+    name: Name = "default"
+    needs: frozenset[Name] = frozenset()
+    shed_price_s: Positive = 10.0
+
+
+class FrontEndSettings(Strict):
+    """A front end: where it is, and what it has to route; region None = its own name."""
+
+    region: Name | None = None
+    demands: tuple[DemandSettings, ...] = Field(min_length=1)
+
+
+class EngineSettings(Strict):
+    """An engine: where it is, how fast, what it can; region None = its own name."""
+
+    region: Name | None = None
+    latency: LatencySettings
+    has: frozenset[Name] = frozenset()
+    health: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
+class FleetSettings(Strict):
+    """A fleet.
+
+    network_ms: round trips between regions; one direction stands for both, null = out of reach.
+    """
+
+    front_ends: dict[Name, FrontEndSettings] = Field(min_length=1)
+    engines: dict[Name, EngineSettings] = Field(min_length=1)
+    network_ms: dict[Name, dict[Name, Annotated[float, Field(ge=0, le=3_600_000)] | None]]
+    max_utilization: Annotated[float, Field(gt=0, le=1)] = 0.95
+    switching_ms: Annotated[float, Field(ge=0, le=3_600_000)] = 0.0
+
+    def fleet(self) -> Fleet:
+        """Return the optimizer's problem. Raises ConfigError for a missing round trip, or ValueError."""
+        demands, engines, rows = [], [], []
+        for name, engine in self.engines.items():
+            engines.append(Engine(name, engine.latency.latency(), engine.has, engine.health))
+        for name, front_end in self.front_ends.items():
+            here = front_end.region or name
+            row = [self._round_trip_s(here, engine.region or n) for n, engine in self.engines.items()]
+            for one in front_end.demands:
+                demands.append(Demand(name, one.rate, one.name, one.needs, one.shed_price_s))
+                rows.append(row)
+        return Fleet(
+            tuple(demands),
+            tuple(engines),
+            np.array(rows, dtype=np.float64),
+            self.max_utilization,
+            self.switching_ms / 1e3,
+        )
+
+    def _round_trip_s(self, here: str, there: str) -> float:
+        for a, b in ((here, there), (there, here)):
+            if b in self.network_ms.get(a, {}):
+                found = self.network_ms[a][b]
+                return float("nan") if found is None else found / 1e3
+        raise ConfigError(
+            f"network_ms.{here}.{there}: expected a round trip in milliseconds, or null, got none"
+        )
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read a fleet file. Raises ConfigError naming the file and the entry."""
+    settings = read_model(path, FleetSettings)
+    try:
+        return settings.fleet()
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
