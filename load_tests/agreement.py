@@ -187,8 +187,9 @@ def _plain(one: Both) -> Row:
     names = ("p50_ms", "p99_ms", "p999_ms", "reconstructed", "extra_work", "utilization_all")
     row: Row = {"plan": one.plan, "load": one.load}
     for name in names:
-        row[name] = one.measured[name]
-        row[f"simulated_{name}"] = one.simulated.get(name)
+        for key, value in ((name, one.measured[name]), (f"simulated_{name}", one.simulated.get(name))):
+            # JSON has no infinity: null, as in the rows of a run.
+            row[key] = None if isinstance(value, float) and not math.isfinite(value) else value
     off = one.off("p99_ms")
     return {**row, "p99_off": None if math.isnan(off) else round(off, 4)}
 
