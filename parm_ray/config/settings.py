@@ -226,6 +226,7 @@ class Settings(Strict):
         plan = self.plan
         coded, hedged = plan.kind == "coded", plan.kind == "hedged"
         hedge = plan.hedge or (HedgeSettings() if hedged else None)
+        reserve = plan.idle_reserve if plan.pool == "shared" else 0.0
         return RedundancyPlan(
             kind=plan.kind,
             k=plan.k if coded else 1,
@@ -238,7 +239,7 @@ class Settings(Strict):
             copy_share=plan.copy_share,
             hedge=None if hedge is None else hedge.hedge(),
             backup=plan.kind == "backup",
-            idle_reserve=None if plan.idle_reserve == "load" else plan.idle_reserve,
+            idle_reserve=None if reserve == "load" else reserve,
             deadline_s=self.deadline_ms / 1e3,
             has_default=self.default_answer is not None,
             crash_retries=self.crash_retries,
