@@ -20,7 +20,9 @@ Kind = Literal["stall", "resume", "kill", "cut", "cut_end"]
 SetLink = Callable[[int, bool], None]
 """Pull the cable of the node that a process is on (False), or plug it in again (True)."""
 
-_ENDS: dict[Kind, Kind] = {"stall": "resume", "cut": "cut_end"}
+ENDS: dict[Kind, Kind] = {"stall": "resume", "cut": "cut_end"}
+"""What ends a fault that lasts."""
+
 _SIGNALS = {"stall": signal.SIGSTOP, "resume": signal.SIGCONT, "kill": signal.SIGKILL}
 
 
@@ -65,7 +67,7 @@ async def inject(
     """
 
     def carry_out(kind: Kind, pid: int) -> None:
-        ends = kind in _ENDS.values()
+        ends = kind in ENDS.values()
         if not ends and not owns(pid):
             raise NotOurs(f"{kind}: process {pid} is not part of the tested system")
         if kind in _SIGNALS:
@@ -79,16 +81,16 @@ async def inject(
     steps: list[tuple[float, Kind, int]] = []
     for fault in faults:
         steps.append((fault.at, fault.kind, fault.pid))
-        if (end := _ENDS.get(fault.kind)) is not None:
+        if (end := ENDS.get(fault.kind)) is not None:
             steps.append((fault.at + fault.seconds, end, fault.pid))
     done: list[FaultEvent] = []
     to_end: set[tuple[Kind, int]] = set()
     try:
         # What ends comes before what begins at the same time, or it would end that.
-        for at, kind, pid in sorted(steps, key=lambda step: (step[0], step[1] not in _ENDS.values())):
+        for at, kind, pid in sorted(steps, key=lambda step: (step[0], step[1] not in ENDS.values())):
             await sleep(max(0.0, start + at - clock()))
             carry_out(kind, pid)
-            if (end := _ENDS.get(kind)) is not None:
+            if (end := ENDS.get(kind)) is not None:
                 to_end.add((end, pid))
             to_end.discard((kind, pid))
             done.append(FaultEvent(clock() - start, kind, pid))

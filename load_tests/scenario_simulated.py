@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from load_tests.experiment.runs import Cell, Event, Replica, Run, write_cell, write_run
+from load_tests.faults import ENDS
 from load_tests.progress import Reporter
 from load_tests.records import ClientRecord
 from load_tests.scenario_cells import place_of
@@ -63,12 +64,11 @@ def records_of(cell: SimulatedCell) -> Iterator[ClientRecord]:
 
 def _done_to(faults: Sequence[FaultSettings], servers: Container[str]) -> Iterator[Event]:
     """Yield what was done to the plan's servers, as `faults.inject` would have noted it."""
-    ends = {"stall": "resume", "cut": "cut_end"}
     for fault in faults:
         if fault.replica in servers:
             yield Event(t=fault.at_s, kind=fault.kind, what=fault.replica)
-            if fault.kind in ends:
-                yield Event(t=fault.at_s + fault.for_s, kind=ends[fault.kind], what=fault.replica)
+            if fault.kind in ENDS:
+                yield Event(t=fault.at_s + fault.for_s, kind=ENDS[fault.kind], what=fault.replica)
 
 
 def _simulated(task: _Task) -> Cell:

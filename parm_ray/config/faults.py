@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from parm_ray.config.strict import Strict
-
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
+from parm_ray.config.strict import Seconds, Strict
 
 
 class FaultSettings(Strict):

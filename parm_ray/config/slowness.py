@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parm_ray.config.strict import Strict
+from parm_ray.config.strict import Seconds, Strict
 from parm_ray.workload import (
     CallsAndEpisodes,
     HeavyTailedCalls,
@@ -14,8 +14,6 @@ from parm_ray.workload import (
     SlowEpisodes,
     SlownessScript,
 )
-
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class EpisodeSettings(Strict):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 PositiveMs = Annotated[float, Field(gt=0, le=3_600_000)]
 Millis = Annotated[float, Field(ge=0, le=3_600_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=1000)]
 
 
