@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -164,7 +165,7 @@ def solve(
     from parm_ray.config.fleet_file import load_fleet
     from parm_ray.routing.fleet import baselines, network_only
     from parm_ray.routing.fleet import solve as optimum
-    from parm_ray.routing.fleet.report import report, table
+    from parm_ray.routing.fleet.report import report
 
     try:
         fleet = load_fleet(file)
@@ -174,7 +175,33 @@ def solve(
         _fail(error)
         return
     found = report(solution, others)
-    _print(found, as_json, table(found))
+    _print(found, as_json, _plans(found))
+
+
+def _plans(found: Mapping[str, Any]) -> Table:
+    """Return the plans side by side, the optimum first."""
+    names = list(found["loads"])
+    shown = Table("plan", "network ms", "engines ms", "mean ms", *(f"load {name}" for name in names))
+    for name, plan in [("optimum", found), *found["others"].items()]:
+        loads = (f"{plan['loads'][engine]:.2f}" for engine in names)
+        shown.add_row(name, *(_shown(plan[f"{part}_ms"]) for part in ("network", "engines", "mean")), *loads)
+    lines = [
+        f"proof: gap {found['gap']:.1e}, KKT residual {found['kkt_residual_ms']:.1e} ms, "
+        f"{found['rounds']} linear programs",
+        *(f"{demand}: {_row(row)}" for demand, row in found["weights"].items()),
+        *(f"binding: {constraint}" for constraint in found["binding"]),
+    ]
+    shown.caption = "\n".join(lines)
+    shown.caption_justify = "left"
+    return shown
+
+
+def _row(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.4f}" for name, share in weights.items() if share > 5e-5)
+
+
+def _shown(value: float | None) -> str:
+    return "no bound" if value is None else f"{value:.2f}"
 
 
 if __name__ == "__main__":

@@ -55,30 +55,8 @@ class MM1:
         return max(0.0, self.limit - math.sqrt(self.limit / slope)) if slope > 0 else 0.0
 
 
-class _BySearch:
-    """Finds the load at which the slope is reached by halving."""
-
-    limit: float
-    breaks = None
-
-    def slope(self, load: float) -> float:
-        raise NotImplementedError
-
-    def load_at(self, slope: float) -> float:
-        low, high = 0.0, self.limit
-        if self.slope(low) >= slope:
-            return low
-        for _ in range(60):
-            middle = (low + high) / 2
-            if self.slope(middle) < slope:
-                low = middle
-            else:
-                high = middle
-        return low
-
-
 @dataclass(frozen=True)
-class MG1(_BySearch):
+class MG1:
     """One server, any service time of mean 1 / limit and coefficient of variation sqrt(cv2).
 
     Pollaczek-Khinchine: f = rho + rho^2 (1 + cv2) / (2 (1 - rho)).
@@ -86,6 +64,7 @@ class MG1(_BySearch):
 
     limit: float
     cv2: float = 1.0
+    breaks = None
 
     def total(self, load: float) -> float:
         rho = load / self.limit
@@ -97,9 +76,12 @@ class MG1(_BySearch):
             return math.inf
         return (1 + (1 + self.cv2) / 2 * rho * (2 - rho) / (1 - rho) ** 2) / self.limit
 
+    def load_at(self, slope: float) -> float:
+        return _found(self, slope)
+
 
 @dataclass(frozen=True)
-class MGc(_BySearch):
+class MGc:
     """`servers` servers that serve `limit` requests per second together.
 
     Waiting as in M/M/c (Erlang C) times (1 + cv2) / 2, the usual approximation (Lee and Longton, 1959).
@@ -108,6 +90,7 @@ class MGc(_BySearch):
     limit: float
     servers: int
     cv2: float = 1.0
+    breaks = None
 
     def total(self, load: float) -> float:
         return self._total(load).real if load < self.limit else math.inf
@@ -119,6 +102,9 @@ class MGc(_BySearch):
         step = 1e-100
         return self._total(complex(load, step)).imag / step
 
+    def load_at(self, slope: float) -> float:
+        return _found(self, slope)
+
     def _total(self, load: complex) -> complex:
         service = self.servers / self.limit
         offered = load * service
@@ -129,6 +115,20 @@ class MGc(_BySearch):
         waits = blocked / (1 - rho * (1 - blocked))
         waiting = waits * service / (self.servers * (1 - rho)) * (1 + self.cv2) / 2
         return load * (service + waiting)
+
+
+def _found(model: EngineLatency, slope: float) -> float:
+    """Return the load at which a model's slope is reached, by halving."""
+    low, high = 0.0, model.limit
+    if model.slope(low) >= slope:
+        return low
+    for _ in range(60):
+        middle = (low + high) / 2
+        if model.slope(middle) < slope:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True)
