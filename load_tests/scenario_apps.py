@@ -15,7 +15,7 @@ NUM_CPUS = 0.05
 """Of every replica: a scenario's replicas mostly sleep, and share the machine's cores."""
 
 QUIET = {"log_level": "WARNING", "enable_access_log": False}
-"""Three lines of log a query are a cost that the cores of a small machine feel."""
+"""Three lines of log a query are nothing that is to be measured."""
 
 
 def document_of(scenario: Scenario, plan: ScenarioPlan, root: Path) -> dict[str, Any]:

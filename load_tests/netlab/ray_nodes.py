@@ -28,8 +28,8 @@ STATE_VARIABLE = "PARM_NETLAB"
 
 # Settings of the caller's that would point Ray at another cluster.
 _ELSEWHERE = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_DASHBOARD_ADDRESS", "RAY_RUNTIME_ENV_HOOK")
-# What Ray does beside its work, at every node: on a cluster a few percent of a machine each, here of two
-# cores in all. Metrics and events are reported seldom or not at all, nobody watches memory.
+# What Ray does beside its work, at every node, all of them on this machine's cores. Metrics and events are
+# reported seldom or not at all, nobody watches memory.
 _BOOKKEEPING = {
     "RAY_task_events_report_interval_ms": "0",
     "RAY_event_stats": "0",
