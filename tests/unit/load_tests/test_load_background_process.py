@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from load_tests import background_process
@@ -13,6 +15,11 @@ from load_tests.cluster import ClusterError
 
 WAITS = "import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: sys.exit(STATUS))\n"
 READY = "print('a warning', file=sys.stderr)\nprint('ready now', file=sys.stderr, flush=True)\n"
+
+
+def wait_for_the_end_of(pid: int) -> None:
+    while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
 
 
 def command(script: str, status: int = 0) -> list[str]:
@@ -47,12 +54,14 @@ def test_one_that_is_never_ready_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         pytest.fail("it is not ready")
 
 
-def test_one_that_ends_by_itself_or_with_a_failure_is_heard_of() -> None:
+def test_one_that_ends_by_itself_or_with_a_failure_is_heard_of(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    tells = f"import os, pathlib\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
     with (
         pytest.raises(ClusterError, match="ended early, with status 3"),
-        running("a job", command("import sys\n" + READY + "sys.exit(3)"), "ready"),
+        running("a job", command(f"import sys\n{tells}" + READY + "sys.exit(3)"), "ready"),
     ):
-        time.sleep(2.0)
+        wait_for_the_end_of(int(pid.read_text()))
     with (
         pytest.raises(ClusterError, match="ended with status 4"),
         running("a job", command(WAITS + READY + "time.sleep(600)", status=4), "ready"),
