@@ -4,8 +4,10 @@ Simulates the scenario of a run on a cluster, on the same planned arrivals, and 
 The simulator knows no machine, so that it is told two numbers per load, taken from one plan (by default
 Equal-Resources, which has no protection to be wrong about): for how long a call holds its replica beyond
 service (from the measured utilisation), and what the way there and back costs (from the median). All that
-is said of the other plans is prediction. Of a run with shuffles it takes what they do to calls from the same
-plan's tail, as `scenarios.paper.tail_of` does from the paper's.
+is said of the other plans is prediction. With --hold each the first of the two comes from every plan's own
+utilisation: a plan that costs the machine more work a query holds its replicas longer, which no simulator of
+queues can know; of its latencies it is still told nothing. Of a run with shuffles it takes what they do to
+calls from the same plan's tail, as `scenarios.paper.tail_of` does from the paper's.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ from parm_ray.scenarios import row_of, simulate_cell
 from parm_ray.scenarios.paper import EqualResources, hit_of, tail_of
 
 Row = dict[str, Any]
+FULL = 0.97
+"""Utilisation from which on a pool counts as busy throughout."""
+
 TIED = 0.05
 """Two plans whose p99 differ by less, as a share of the smaller one, are in no order."""
 
@@ -60,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         directory = read_run(options.run)
-        found = agreement(directory, options.calibrate, options.repetitions)
+        found = agreement(directory, options.calibrate, options.repetitions, options.hold == "each")
     except (OSError, ValueError, ParmError) as error:
         Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
@@ -73,11 +78,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if agree else 1
 
 
-def agreement(directory: RunDirectory, reference: str, repetitions: int) -> list[Both]:
+def agreement(directory: RunDirectory, reference: str, repetitions: int, each: bool = False) -> list[Both]:
     """Simulate every plan and load of a real run; rows in the order of loads, then plans.
 
-    repetitions: of the simulation, over other arrivals and slow calls too. Raises RunError for a run
-    that the simulator made, or without `reference`.
+    repetitions: of the simulation, over other arrivals and slow calls too. each: how long a call holds its
+    replica beyond service is taken from each plan's own utilisation, not the reference's. Raises RunError
+    for a run that the simulator made, or without `reference`.
     """
     run = directory.run
     if run.executor == "simulator":
@@ -94,7 +100,8 @@ def agreement(directory: RunDirectory, reference: str, repetitions: int) -> list
         there = _calibrated(scenario, plans[reference], point, known, repetitions)
         for (name, at), one in measured.items():
             if at == point:
-                row = _simulated(there, plans[name], point, _queries(one), repetitions)
+                own = _held(there, plans[name], point, one) if each and name != reference else there
+                row = _simulated(own, plans[name], point, _queries(one), repetitions)
                 found.append(Both(name, scenario.points()[point][1], one.row, row))
     return found
 
@@ -142,6 +149,23 @@ def _calibrated(
     bare = _simulated(there, plan, point, _queries(known), repetitions)
     overhead = max(0.0, known.row["p50_ms"] - bare["p50_ms"])
     return _with_path(there, there.path.model_copy(update={"overhead_ms": overhead}))
+
+
+def _held(there: Scenario, plan: ScenarioPlan, point: int, one: Measurement) -> Scenario:
+    """Return the scenario with the time that this plan's calls hold a replica beyond service.
+
+    A plan that keeps its replicas busy throughout says nothing of it.
+    """
+    busy = one.row["utilization_all"]
+    if busy is None or busy > FULL:
+        return there
+    for _ in range(2):  # more work for each call changes how many hedges are sent: once more
+        cells = [simulate_cell(there, plan, point, c.repetition, _queries(one)) for c in one.cells]
+        ours = median(sum(c.found.busy_s.values()) / (plan.replicas * c.found.span_s) for c in cells)
+        calls = one.rate * (1 + (one.row["extra_work"] or 0.0)) / there.batch.max_size
+        slot_ms = there.path.slot_ms + 1e3 * (busy - ours) * plan.replicas / calls
+        there = _with_path(there, there.path.model_copy(update={"slot_ms": max(0.0, slot_ms)}))
+    return there
 
 
 def _network(scenario: Scenario, plan: ScenarioPlan, known: Measurement) -> NetworkSettings:
@@ -229,6 +253,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of a run on a cluster")
     parser.add_argument(
         "--calibrate", default="equal_resources", metavar="PLAN", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--hold",
+        choices=("reference", "each"),
+        default="reference",
+        help="whose utilisation (default: %(default)s)",
     )
     parser.add_argument("--repetitions", type=int, default=5, help="of the simulation (default: %(default)s)")
     parser.add_argument("--within", type=float, default=0.15, help="what counts as agreement (default: 0.15)")

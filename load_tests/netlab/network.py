@@ -61,6 +61,11 @@ def shape_commands(layout: Layout, node: int, link: LinkSettings) -> Iterator[tu
         # Of a route: for a namespace but the first, the kernel allows few of them.
         *("rto_min", f"{round(link.rto_min_ms)}ms", "congctl", link.congestion_control),
     )
+    if link.tcp_buffer_mb is not None:
+        most = round(link.tcp_buffer_mb * 1e6)
+        for name, first in (("tcp_wmem", 16384), ("tcp_rmem", 131072)):
+            setting = f"net.ipv4.{name}=4096 {first} {most}"
+            yield ("ip", "netns", "exec", layout.namespace(node), "sysctl", "-q", "-w", setting)
     for namespace, device in (
         (layout.namespace(node), NODE_INTERFACE),
         (layout.bridge_namespace, layout.port(node)),

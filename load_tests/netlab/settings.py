@@ -29,6 +29,7 @@ RateMbit = Annotated[float, Field(ge=0.01, le=100_000)]
 BurstKb = Annotated[float, Field(ge=2, le=65_536)]
 LatencyMs = Annotated[float, Field(gt=0, le=60_000)]
 RtoMinMs = Annotated[float, Field(ge=1, le=60_000)]
+TcpBufferMb = Annotated[float, Field(ge=0.05, le=2000)]
 CongestionControl = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")]
 
 
@@ -43,7 +44,8 @@ class LinkSettings(_Strict):
     packet may wait for tokens before it is dropped, which bounds the queue. rto_min_ms: how soon at the
     earliest TCP sends a lost packet again that nothing tells it of (Linux: 200 ms). congestion_control: how
     TCP finds its rate, whatever this machine's default is: cubic, Linux's own, fills the queue; bbr keeps
-    it nearly empty.
+    it nearly empty. tcp_buffer_mb: how much one connection may have on its way at most (10^6 bytes), which
+    bounds how much of a deep queue it can fill; None = as this machine has it.
     """
 
     rate_mbit: RateMbit = 200.0
@@ -51,6 +53,7 @@ class LinkSettings(_Strict):
     latency_ms: LatencyMs = 200.0
     rto_min_ms: RtoMinMs = 200.0
     congestion_control: CongestionControl = "cubic"
+    tcp_buffer_mb: TcpBufferMb | None = None
 
 
 class RayNodeSettings(_Strict):
@@ -68,6 +71,7 @@ class NodeOverride(_Strict):
     latency_ms: LatencyMs | None = None
     rto_min_ms: RtoMinMs | None = None
     congestion_control: CongestionControl | None = None
+    tcp_buffer_mb: TcpBufferMb | None = None
     num_cpus: Annotated[int, Field(ge=0, le=256)] | None = None
     resources: Resources = Field(default_factory=dict)
 

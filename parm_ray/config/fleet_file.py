@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from parm_ray.config.fleet_simulation import SimulationSettings
+from parm_ray.config.planes import ControlSettings, DataPlaneSettings
 from parm_ray.config.strict import Strict
 from parm_ray.config.yaml_file import read_model
 from parm_ray.core import ConfigError
 from parm_ray.routing.fleet import MG1, MM1, Demand, Engine, EngineLatency, Fleet, MGc, Profile
+from parm_ray.routing.planes.control import Policy
+from parm_ray.sim.fleet import FleetRun
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Rate = Annotated[float, Field(ge=0, le=1e9)]
@@ -79,9 +86,13 @@ class FrontEndSettings(Strict):
 
 
 class EngineSettings(Strict):
-    """An engine: where it is, how fast, what it can; region None = its own name."""
+    """An engine: where it is, how fast, what it can; region None = its own name.
+
+    app: the Serve application whose ingress answers; None = named like the engine.
+    """
 
     region: Name | None = None
+    app: str | None = Field(default=None, min_length=1)
     latency: LatencySettings
     has: frozenset[Name] = frozenset()
     health: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -90,7 +101,9 @@ class EngineSettings(Strict):
 class FleetSettings(Strict):
     """A fleet.
 
-    network_ms: round trips between regions; one direction stands for both, null = out of reach.
+    network_ms: round trips between regions; one direction stands for both, null = out of reach. control,
+    data_plane: how weights are made, and used; a cluster's and a simulation's business. simulation: what
+    `parm-ray routing simulate` plays.
     """
 
     front_ends: dict[Name, FrontEndSettings] = Field(min_length=1)
@@ -98,6 +111,9 @@ class FleetSettings(Strict):
     network_ms: dict[Name, dict[Name, Annotated[float, Field(ge=0, le=3_600_000)] | None]]
     max_utilization: Annotated[float, Field(gt=0, le=1)] = 0.95
     switching_ms: Annotated[float, Field(ge=0, le=3_600_000)] = 0.0
+    control: ControlSettings = ControlSettings()
+    data_plane: DataPlaneSettings = DataPlaneSettings()
+    simulation: SimulationSettings = SimulationSettings()
 
     def fleet(self) -> Fleet:
         """Return the optimizer's problem. Raises ConfigError for a missing round trip, or ValueError."""
@@ -118,6 +134,24 @@ class FleetSettings(Strict):
             self.switching_ms / 1e3,
         )
 
+    def fleet_run(self, seed: int | None = None) -> FleetRun:
+        """Return the simulation. Raises ConfigError or ValueError as `fleet` does, and for its own."""
+        told = self.simulation
+        return FleetRun(
+            self.fleet(),
+            self.control.rule(),
+            self.data_plane.rule(),
+            told.duration_s,
+            told.warm_up_s,
+            self.control.interval_ms / 1e3,
+            told.delay_intervals,
+            told.replicas,
+            told.keys,
+            told.fail_ms / 1e3,
+            tuple(change.change() for change in told.changes),
+            told.seed if seed is None else seed,
+        )
+
     def _round_trip_s(self, here: str, there: str) -> float:
         for a, b in ((here, there), (there, here)):
             if b in self.network_ms.get(a, {}):
@@ -128,10 +162,42 @@ class FleetSettings(Strict):
         )
 
 
+class FrontEndArguments(Strict):
+    """`args:` of an application built by `parm_ray.serve.fleet.app:front_end`.
+
+    name: of the front end in the fleet. control: the control plane's application.
+    """
+
+    fleet: FleetSettings
+    name: Name
+    control: str = Field(default="control", min_length=1)
+    replicas: Annotated[int, Field(ge=1, le=1000)] = 1
+    num_cpus: Annotated[float, Field(ge=0)] = 1.0
+    max_ongoing_requests: Annotated[int, Field(ge=1)] = 1000
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024
+
+
 def load_fleet(path: Path) -> Fleet:
     """Read a fleet file. Raises ConfigError naming the file and the entry."""
     settings = read_model(path, FleetSettings)
-    try:
+    with _named(path):
         return settings.fleet()
+
+
+def load_fleet_run(path: Path, seed: int | None = None, policy: Policy | None = None) -> FleetRun:
+    """Read a fleet file and return its simulation, with another seed or policy where they are given.
+
+    Raises ConfigError naming the file and the entry.
+    """
+    settings = read_model(path, FleetSettings)
+    with _named(path):
+        run = settings.fleet_run(seed)
+    return run if policy is None else replace(run, control=replace(run.control, policy=policy))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
 from parm_ray.config.settings import Settings
+from parm_ray.config.token_engine import TokenEngineSettings
 from parm_ray.core import ConfigError
 
 BUILDER = "parm_ray.serve.app:build"
+
+# A fleet's applications, and what each takes.
+FLEET_BUILDERS: dict[str, type[BaseModel]] = {
+    "parm_ray.serve.fleet.app:control_plane": FleetSettings,
+    "parm_ray.serve.fleet.app:front_end": FrontEndArguments,
+    "parm_ray.serve.fleet.app:token_engine": TokenEngineSettings,
+}
 
 # Serve's own schema ignores keys it does not know, so a typo there would pass in silence.
 APPLICATION_KEYS = frozenset(
@@ -32,8 +41,13 @@ APPLICATION_KEYS = frozenset(
 )
 
 
+M = TypeVar("M", bound=BaseModel)
+
+
 def load_settings(path: str | Path) -> dict[str, Settings]:
-    """Return the settings of each of this package's applications in a Serve YAML file, by app name.
+    """Return the settings of each model's application in a Serve YAML file, by app name.
+
+    A fleet's applications are checked, too.
 
     Raises ConfigError with `file: key path: what is wrong`.
     """
@@ -55,7 +69,8 @@ def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, Settin
         where = f"{path}: applications[{i}]"
         if not isinstance(app, dict):
             raise ConfigError(f"{where}: expected a mapping")
-        if app.get("import_path") != BUILDER:
+        builder = app.get("import_path")
+        if builder != BUILDER and builder not in FLEET_BUILDERS:
             continue
         found = True
         unknown = sorted(set(app) - APPLICATION_KEYS)
@@ -63,15 +78,23 @@ def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, Settin
             raise ConfigError(
                 f"{where}.{unknown[0]}: unknown key; known are {', '.join(sorted(APPLICATION_KEYS))}"
             )
-        yield str(app.get("name", "default")), parse_settings(app.get("args") or {}, f"{where}.args")
+        args = app.get("args") or {}
+        if builder == BUILDER:
+            yield str(app.get("name", "default")), parse_settings(args, f"{where}.args")
+        else:
+            _parsed(FLEET_BUILDERS[builder], args, f"{where}.args")
     if not found:
         raise ConfigError(f"{path}: no application has import_path {BUILDER}")
 
 
 def parse_settings(args: Any, where: str = "args") -> Settings:
     """Validate `args`. Raises ConfigError whose lines are `where.key.path: what is wrong`."""
+    return _parsed(Settings, args, where)
+
+
+def _parsed(model: type[M], args: Any, where: str) -> M:
     try:
-        return Settings.model_validate(args)
+        return model.model_validate(args)
     except ValidationError as error:
         lines = [f"{'.'.join([where, *map(str, e['loc'])])}: {e['msg']}" for e in error.errors()]
         raise ConfigError("\n".join(lines)) from None

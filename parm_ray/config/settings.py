@@ -141,12 +141,16 @@ class LimitSettings(Strict):
 
 
 class IngressSettings(Strict):
-    """The ingress deployment. Each replica of it forms its own groups."""
+    """The ingress deployment. Each replica of it forms its own groups.
+
+    engine: a fleet's front ends send requests here, and hear at once how many replicas there are.
+    """
 
     replicas: Annotated[int, Field(ge=1, le=64)] = 1
     num_cpus: Annotated[float, Field(ge=0)] = 1.0
     max_ongoing_requests: Annotated[int, Field(ge=1)] = 1000
     trace_groups: Annotated[int, Field(ge=0, le=10_000)] = 0
+    engine: bool = False
 
 
 class RecordSettings(Strict):

@@ -49,6 +49,13 @@ class Budget:
         self._tokens -= 1
         return True
 
+    def retune(self, ratio: float) -> None:
+        """Earn that much from now on; what was saved is cut to what the new ratio could have saved."""
+        if not 0 <= ratio <= 1:
+            raise ValueError(f"ratio: expected 0..1, got {ratio}")
+        self.ratio = ratio
+        self._tokens = min(self._tokens, self._cap)
+
     @property
     def tokens(self) -> float:
         """Sends that could be had now, of which the whole ones count."""

@@ -29,12 +29,14 @@ def build(settings: Settings) -> Application:
     deployed model.
     """
     manifest, deployed, parities, backup = pools(settings)
+    placed = RequestRouterConfig(request_router_class=cast(Any, ROUTER))
     ingress = serve.deployment(
         name=INGRESS,
         num_replicas=settings.ingress.replicas,
         max_ongoing_requests=settings.ingress.max_ongoing_requests,
         ray_actor_options={"num_cpus": settings.ingress.num_cpus},
         graceful_shutdown_wait_loop_s=0.5,
+        request_router_config=placed if settings.ingress.engine else None,
     )(Ingress)
     return ingress.bind(settings, manifest, deployed, backup, *parities)
 

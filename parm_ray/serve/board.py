@@ -18,11 +18,13 @@ class ReplicaBoard:
 
     def __init__(self) -> None:
         self.nodes: Mapping[str, str] = {}
+        self._told = False
         self._listeners: list[tuple[asyncio.AbstractEventLoop, Listener]] = []
 
     def publish(self, nodes: Mapping[str, str]) -> None:
         """Replace what is known and tell the listeners, each on its own loop. Any thread."""
         self.nodes = dict(nodes)
+        self._told = True
         for loop, listener in self._listeners:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(listener, self.nodes)
@@ -31,6 +33,12 @@ class ReplicaBoard:
         """Call `listener` on the running loop now and at every change."""
         self._listeners.append((asyncio.get_running_loop(), listener))
         listener(self.nodes)
+
+    def follow(self, listener: Listener) -> None:
+        """Call `listener` on the running loop at every change, and now if anything was published yet."""
+        self._listeners.append((asyncio.get_running_loop(), listener))
+        if self._told:
+            listener(self.nodes)
 
 
 _boards: dict[tuple[str, str], ReplicaBoard] = {}

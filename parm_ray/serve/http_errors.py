@@ -6,6 +6,7 @@ import math
 
 from parm_ray.core import DeadlineExceeded, InvalidInput, ModelFailed, Overloaded, UnknownModel
 from parm_ray.core.errors import PayloadTooLarge
+from parm_ray.routing.fleet.pick import NoEngine
 
 _LONGEST_RETRY_S = 3600
 
@@ -23,6 +24,8 @@ def status_of(error: BaseException) -> tuple[int, dict[str, str]]:
             # Written so that a hint that is no number at all becomes the longest one.
             bounded = max(1, seconds) if seconds < _LONGEST_RETRY_S else _LONGEST_RETRY_S
             return 503, {"Retry-After": str(math.ceil(bounded))}
+        case NoEngine():
+            return 503, {}
         case DeadlineExceeded():
             return 504, {}
         case ModelFailed():

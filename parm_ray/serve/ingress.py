@@ -7,7 +7,7 @@ Requests are parsed and answers written by `protocol`; what is answered comes fr
 # then takes a parameter whose annotation is the string "Request" for a query parameter.
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,19 @@ from fastapi.responses import JSONResponse
 from numpy.typing import ArrayLike, NDArray
 from ray import serve
 from ray.serve.handle import DeploymentHandle
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 import parm_ray
 from parm_ray.config import Settings
 from parm_ray.core import ParmError, UnknownModel, monotonic
+from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
 from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
+from parm_ray.serve.fleet.signals import EngineSignals
 from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
@@ -129,6 +132,32 @@ class Ingress:
         """Counters and queue state of this ingress replica."""
         return self._stats.page()
 
+    # -- as an engine of a fleet ---------------------------------------------------------------
+
+    async def forward(
+        self, model: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Answer the inference request that came to a front end: status, headers and body for its client."""
+        try:
+            self._check_model(model, None)
+            content, out = await self._respond(body, Headers(headers))
+        except ParmError as error:
+            status, more = status_of(error)
+            answer = JSONResponse(responses.error_body(str(error)), status, more)
+            return status, dict(answer.headers), bytes(answer.body)
+        return 200, out, content
+
+    def signals(self) -> EngineSignals:
+        """What the control plane asks an engine."""
+        queue = self._driver.pools[DEPLOYED].queue
+        whole = self._settings.model.replicas
+        slots = max(1, queue.replicas * queue.slots)
+        return EngineSignals(
+            ready_share=min(1.0, queue.replicas / whole) if self._driver.ready else 0.0,
+            utilization=min(1.0, queue.busy / slots),
+            queued=queue.queued,
+        )
+
     # -- by HTTP -------------------------------------------------------------------------------
 
     @api.post("/v2/models/{model}/infer", openapi_extra=schemas.INFER, responses=schemas.RESPONSES)
@@ -141,15 +170,19 @@ class Ingress:
         """Answer the queries of an Open Inference Protocol request, JSON or binary."""
         self._check_model(model, version)
         body = await read_body(request, self._limits.max_body_bytes)
-        parse = (body, request.headers, self._manifest, self._limits)
+        content, headers = await self._respond(body, request.headers)
+        return Response(content, headers=headers)
+
+    async def _respond(self, body: bytes, headers: Mapping[str, str]) -> tuple[bytes, dict[str, str]]:
+        """Return the body and the headers of the answer to an inference request's."""
+        parse = (body, headers, self._manifest, self._limits)
         if protocol.may_hold_files(body):
             # Decoding a photograph takes long enough to make every other query late.
             parsed = await asyncio.to_thread(protocol.parse_infer_request, *parse)
         else:
             parsed = protocol.parse_infer_request(*parse)
         predictions = await self._answer(parsed.queries, parsed.deadline_ms, parsed.redundancy)
-        content, headers = responses.build_infer_response(parsed, self._name, self._manifest, predictions)
-        return Response(content, headers=headers)
+        return responses.build_infer_response(parsed, self._name, self._manifest, predictions)
 
     @api.get("/v2", response_model=schemas.ServerMetadata)
     async def http_server(self) -> dict[str, Any]:

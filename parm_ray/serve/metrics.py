@@ -17,7 +17,7 @@ LATENCY_MS = [round(0.5 * 1.12**i, 3) for i in range(104)]
 CODING_US = [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200, 2000, 5000, 10000]
 
 
-def _keys(*names: str) -> Any:
+def keys(*names: str) -> Any:
     """Tag keys; Ray's annotation allows one only."""
     return names
 
@@ -34,13 +34,13 @@ class ServeObserver:
         self.agreed = 0
         self.compared_total = 0
         self._answers = metrics.Counter(
-            "parm_answers", description="Queries by outcome.", tag_keys=_keys("model", "outcome")
+            "parm_answers", description="Queries by outcome.", tag_keys=keys("model", "outcome")
         )
         self._latency = metrics.Histogram(
             "parm_latency_ms",
             description="Milliseconds from submission to answer, by outcome.",
             boundaries=LATENCY_MS,
-            tag_keys=_keys("model", "outcome"),
+            tag_keys=keys("model", "outcome"),
         )
         self._lateness = metrics.Histogram(
             "parm_lateness_ms",
@@ -74,22 +74,22 @@ class ServeObserver:
             "parm_coding_us",
             description="Microseconds of one encode or decode.",
             boundaries=[float(b) for b in CODING_US],
-            tag_keys=_keys("model", "stage"),
+            tag_keys=keys("model", "stage"),
         )
         self._recorded = metrics.Counter(
             "parm_recorded_queries",
             description="Queries drawn for recording, by what became of them.",
-            tag_keys=_keys("model", "result"),
+            tag_keys=keys("model", "result"),
         )
         self._queue = metrics.Gauge(
             "parm_queued_batches",
             description="Batches that wait for a replica.",
-            tag_keys=_keys("model", "pool"),
+            tag_keys=keys("model", "pool"),
         )
         self._utilisation = metrics.Gauge(
             "parm_pool_utilisation",
             description="Share of a pool's slots in use, averaged since the last report.",
-            tag_keys=_keys("model", "pool"),
+            tag_keys=keys("model", "pool"),
         )
         for metric in vars(self).values():
             if isinstance(metric, metrics.Counter | metrics.Gauge | metrics.Histogram):

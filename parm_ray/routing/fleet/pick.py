@@ -9,31 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from parm_ray.core import ParmError
 
 BOUND = 1.25
 """How far above its fair part of what is in flight an engine may be before the next one in rank is taken."""
 
 
-class NoEngine(LookupError):
-    """Nobody may serve the request: no engine is eligible, or none has any weight left."""
+class NoEngine(ParmError, LookupError):
+    """Nobody can serve the request: no engine is eligible, or none has any weight left."""
 
 
 class Picker:
     """One front end's choice between engines.
 
     names: of all engines, in the order of every array here. Weights change by `reweigh`; what is in flight
-    is counted by `begin` and `end`.
+    is counted by `begin` and `end`, or, where several pickers share the engines, by whoever owns the array
+    `in_flight`.
     """
 
-    def __init__(self, names: Sequence[str], rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        rng: random.Random | None = None,
+        in_flight: NDArray[np.float64] | None = None,
+    ) -> None:
         self.names = tuple(names)
         self._seeds = np.array([_hash(name) for name in self.names], dtype=np.uint64)
         self._rng = rng or random.Random()
-        self.in_flight = np.zeros(len(self.names))
+        self.in_flight = np.zeros(len(self.names)) if in_flight is None else in_flight
         self._weights = np.zeros(len(self.names))
         self._able: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -51,26 +59,39 @@ class Picker:
         # One swap each: a reader has the old arrays or the new ones, and they are used by position together.
         self._able, self._able_seeds = able, self._seeds[able]
 
-    def keyed(self, key: str) -> int:
+    @property
+    def able(self) -> NDArray[np.intp]:
+        """The engines that may be chosen, ascending."""
+        return self._able
+
+    @property
+    def weights(self) -> list[float]:
+        """What each engine's share is now, `[engines]`; 0 for those that may not be chosen."""
+        shares = np.zeros(len(self.names))
+        shares[self._able] = self._weights
+        return shares.tolist()
+
+    def keyed(self, key: str, without: Collection[int] = ()) -> int:
         """Return the engine of a key: the best ranked one that is not loaded beyond BOUND.
 
         Its score is ln(u) / w with u from the hash of key and engine, which gives each engine its share of
-        the keys (Efraimidis and Spirakis, 2006). Raises NoEngine.
+        the keys (Efraimidis and Spirakis, 2006). without: engines that it may not be, as they have the
+        request already. Raises NoEngine.
         """
         self._check()
         scores = np.log(_mixed(self._able_seeds ^ np.uint64(_hash(key)))) / self._weights
         first = int(scores.argmax())
-        if self._within(first):
+        if not without and self._within(first):
             return int(self._able[first])
-        for rank in np.argsort(-scores)[1:]:
-            if self._within(int(rank)):
-                return int(self._able[rank])
-        return int(self._able[first])
+        ranks = [int(rank) for rank in np.argsort(-scores) if int(self._able[rank]) not in without]
+        if not ranks:
+            raise NoEngine("no other engine is eligible with any weight")
+        return int(self._able[next((rank for rank in ranks if self._within(rank)), ranks[0])])
 
-    def unkeyed(self) -> int:
+    def unkeyed(self, without: Collection[int] = ()) -> int:
         """Return the less loaded, for its weight, of two engines drawn by weight. Raises NoEngine."""
         self._check()
-        one, two = (self._drawn() for _ in range(2))
+        one, two = (self._drawn(without) for _ in range(2))
         loads = [self.in_flight[self._able[i]] / self._weights[i] for i in (one, two)]
         return int(self._able[one if loads[0] <= loads[1] else two])
 
@@ -86,7 +107,12 @@ class Picker:
         if not len(self._able):
             raise NoEngine("no engine is eligible with any weight")
 
-    def _drawn(self) -> int:
+    def _drawn(self, without: Collection[int]) -> int:
+        if without:
+            left = [i for i, engine in enumerate(self._able.tolist()) if engine not in without]
+            if not left:
+                raise NoEngine("no other engine is eligible with any weight")
+            return self._rng.choices(left, self._weights[left].tolist())[0]
         at = np.searchsorted(self._cumulative, self._rng.random() * self._cumulative[-1], side="right")
         return min(int(at), len(self._able) - 1)
 

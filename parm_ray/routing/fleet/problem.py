@@ -41,17 +41,21 @@ class Engine:
     """A pool that serves.
 
     latency: of the whole pool. has: its capabilities. health: the share h of its replicas that work, 0..1:
-    as much load a replica takes as long as before, so that f_h(y) = h f(y / h).
+    as much load a replica takes as long as before, so that f_h(y) = h f(y / h). at_most: requests per second
+    that it may get for another reason, a penalty say.
     """
 
     name: str
     latency: EngineLatency
     has: frozenset[str] = frozenset()
     health: float = 1.0
+    at_most: float = math.inf
 
     def __post_init__(self) -> None:
         if not 0 <= self.health <= 1:
             raise ValueError(f"{self.name}: health: expected 0..1, got {self.health}")
+        if not self.at_most >= 0:
+            raise ValueError(f"{self.name}: at_most: expected requests per second >= 0, got {self.at_most}")
 
     @property
     def limit(self) -> float:
@@ -125,7 +129,7 @@ class Fleet:
     @property
     def most(self) -> NDArray[np.float64]:
         """What each engine may get, requests per second, `[engines]`."""
-        return np.array([engine.limit * self.max_utilization for engine in self.engines])
+        return np.array([min(e.limit * self.max_utilization, e.at_most) for e in self.engines])
 
     @property
     def eligible(self) -> NDArray[np.bool_]:

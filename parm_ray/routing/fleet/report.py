@@ -25,6 +25,7 @@ def report(solution: Solution, others: Mapping[str, Routing]) -> dict[str, Any]:
         "bound": solution.bound_s,
         "gap": solution.gap,
         "kkt_residual_ms": 1e3 * solution.kkt_s,
+        "optimal": solution.optimal,
         "rounds": solution.rounds,
         "binding": solution.binding,
         "loads": dict(zip(names, routing.loads.tolist(), strict=True)),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.routing.fleet.routing import Routing
 from parm_ray.routing.fleet.solve import Solution
 
 Freshness = Literal["fresh", "stale", "expired"]
@@ -28,32 +29,52 @@ class BadSnapshot(ValueError):
 class Snapshot:
     """One plan, complete in itself; installed by one assignment, so that nobody ever sees half of it.
 
-    version: rises. created: seconds since 1970. ages_s: how old each input was then, seconds, by its name.
-    demands, engines: names, in the order of rows and columns. weights, network_s: `[demands, engines]`, the
-    latter nan where there is no way; capacities, loads, prices_s: `[engines]`, requests per second and
-    seconds; shed: `[demands]`, requests per second. mean_s: expected latency; binding: constraints that cost
-    something.
+    version: rises. created: seconds since 1970. ages_s: how old each input was then, seconds, by its name;
+    null = it never came and a declared default stands for it. demands, engines: names, in the order of rows
+    and columns. weights, network_s: `[demands, engines]`, the latter nan where there is no way; rates, shed:
+    `[demands]`, requests per second; capacities, loads, prices_s: `[engines]`, requests per second and
+    seconds; in_flight: `[engines]`, requests that are there at `capacities`, by Little's law. mean_s:
+    expected latency; utilization: of all engines together, 0..1; binding: constraints that cost something;
+    penalties: of the engines that have one, what is left of their weight, and why; replicas: of each front
+    end.
     """
 
     version: int
     created: float
-    ages_s: Mapping[str, float]
+    ages_s: Mapping[str, float | None]
     demands: tuple[str, ...]
     engines: tuple[str, ...]
     weights: NDArray[np.float64]
     network_s: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    shed: NDArray[np.float64]
     capacities: NDArray[np.float64]
     loads: NDArray[np.float64]
     prices_s: NDArray[np.float64]
-    shed: NDArray[np.float64]
+    in_flight: NDArray[np.float64]
     mean_s: float
+    utilization: float
     binding: tuple[str, ...]
+    penalties: Mapping[str, tuple[float, str]]
+    replicas: Mapping[str, int]
 
     @classmethod
-    def of(cls, solution: Solution, *, version: int, created: float, ages_s: Mapping[str, float]) -> Snapshot:
-        """Return the snapshot of a solved plan."""
-        routing = solution.routing
-        fleet = routing.fleet
+    def of(
+        cls,
+        plan: Solution | Routing,
+        *,
+        version: int,
+        created: float,
+        ages_s: Mapping[str, float | None],
+        penalties: Mapping[str, tuple[float, str]] | None = None,
+        replicas: Mapping[str, int] | None = None,
+    ) -> Snapshot:
+        """Return the snapshot of a plan; one that was not solved for has no prices and no constraints."""
+        solution = plan if isinstance(plan, Solution) else None
+        routing = plan.routing if isinstance(plan, Solution) else plan
+        fleet, most = routing.fleet, routing.fleet.most
+        limit = math.fsum(engine.limit for engine in fleet.engines)
+        there = [engine.total(top) for engine, top in zip(fleet.engines, most.tolist(), strict=True)]
         return cls(
             version,
             created,
@@ -62,12 +83,17 @@ class Snapshot:
             tuple(engine.name for engine in fleet.engines),
             routing.weights,
             np.where(fleet.eligible, fleet.network_s, np.nan),
-            fleet.most,
-            routing.loads,
-            solution.prices,
+            fleet.rates,
             routing.shed,
+            most,
+            routing.loads,
+            solution.prices if solution else np.full(len(fleet.engines), np.nan),
+            np.array(there),
             routing.mean_s,
-            tuple(solution.binding),
+            float(routing.loads.sum()) / limit if limit else 1.0,
+            tuple(solution.binding) if solution else (),
+            dict(penalties or {}),
+            dict(replicas or {}),
         )
 
     def to_json(self) -> str:
@@ -88,6 +114,11 @@ class Snapshot:
                 | {name: _array(content[name]) for name in _ARRAYS}
                 | {name: tuple(content[name]) for name in ("demands", "engines", "binding")}
                 | {"mean_s": math.inf if content["mean_s"] is None else float(content["mean_s"])}
+                | {
+                    "penalties": {
+                        name: (float(m), str(why)) for name, (m, why) in content["penalties"].items()
+                    }
+                }
             )
         except BadSnapshot:
             raise
@@ -100,7 +131,14 @@ class Snapshot:
 
     def _content(self) -> dict[str, Any]:
         lists = {name: _plain(getattr(self, name)) for name in _ARRAYS}
-        rest = {"version": self.version, "created": self.created, "ages_s": dict(self.ages_s)}
+        rest = {
+            "version": self.version,
+            "created": self.created,
+            "ages_s": dict(self.ages_s),
+            "utilization": self.utilization,
+            "penalties": {name: list(penalty) for name, penalty in self.penalties.items()},
+            "replicas": dict(self.replicas),
+        }
         names = {"demands": list(self.demands), "engines": list(self.engines), "binding": list(self.binding)}
         return {**rest, **names, **lists, "mean_s": self.mean_s if math.isfinite(self.mean_s) else None}
 
@@ -116,8 +154,11 @@ class Snapshot:
         lines = []
         for j in np.argsort(np.where(np.isnan(costs), np.inf, costs)):
             name, share = self.engines[j], self.weights[row, j]
-            if np.isnan(costs[j]) or not math.isfinite(costs[j]):
+            if np.isnan(self.network_s[row, j]) or math.isinf(costs[j]):
                 lines.append(f"{name}: not eligible, out of reach or dead")
+                continue
+            if np.isnan(costs[j]):
+                lines.append(f"{name}: {100 * share:.2f} %, by feedback")
                 continue
             full = " (full)" if self.loads[j] >= self.capacities[j] * (1 - 1e-6) else ""
             lines.append(
@@ -125,12 +166,16 @@ class Snapshot:
                 f"network {1e3 * self.network_s[row, j]:.1f}, engine and whoever waits there "
                 f"{1e3 * self.prices_s[j]:.1f}{full}"
             )
+        lines += [
+            f"{name}: penalised to {100 * left:.1f} % of what it would get: {why or 'on its way back'}"
+            for name, (left, why) in self.penalties.items()
+        ]
         if self.shed[row] > 0:
             lines.append(f"shed: {self.shed[row]:.4g} requests per second")
         return lines
 
 
-_ARRAYS = ("weights", "network_s", "capacities", "loads", "prices_s", "shed")
+_ARRAYS = ("weights", "network_s", "rates", "shed", "capacities", "loads", "prices_s", "in_flight")
 
 
 def diff(old: Snapshot, new: Snapshot) -> list[str]:
@@ -157,6 +202,10 @@ def diff(old: Snapshot, new: Snapshot) -> list[str]:
         elif abs(capacity[name] - now) > 1e-9 * max(1.0, now):
             lines.append(f"{name}: capacity {capacity[name]:.4g} -> {now:.4g}/s")
     lines += [f"{name}: gone" for name in old.engines if name not in new.engines]
+    for name in dict.fromkeys([*old.penalties, *new.penalties]):
+        a, b = old.penalties.get(name, (1.0, ""))[0], new.penalties.get(name, (1.0, ""))[0]
+        if abs(a - b) > _SEEN:
+            lines.append(f"{name}: penalty {100 * a:.1f} % -> {100 * b:.1f} % of its weight")
     if abs(float(old.shed.sum() - new.shed.sum())) > 1e-9:
         lines.append(f"shed: {old.shed.sum():.4g} -> {new.shed.sum():.4g}/s")
     if lines or abs(old.mean_s - new.mean_s) > 1e-6:

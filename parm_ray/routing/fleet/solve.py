@@ -30,6 +30,9 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-6
 """How far above its bound a plan may cost, as a share."""
 
+KKT_CLOSE = 1e-3
+"""Up to which residual the optimality conditions hold, as a share of the dearest price of a request."""
+
 ROUNDS = 20
 
 # Of an engine's usable load; closer towards its limit, where f bends.
@@ -66,11 +69,18 @@ class Solution:
         return (self.objective_s - self.bound_s) / max(abs(self.objective_s), 1e-12)
 
     @property
+    def optimal(self) -> bool:
+        """Whether the optimality conditions hold: no used route is dearer than the cheapest, to KKT_CLOSE."""
+        return bool(self.kkt_s <= KKT_CLOSE * float(self.row_prices.max(initial=0.0)))
+
+    @property
     def binding(self) -> list[str]:
         """The constraints that hold the objective up: full engines, demands that are shed."""
         fleet, routing = self.routing.fleet, self.routing
         found = [
-            f"{engine.name}: at {100 * fleet.max_utilization:g} % of {engine.limit:g}/s"
+            f"{engine.name}: at {100 * load / engine.limit:g} % of {engine.limit:g}/s"
+            if engine.at_most > engine.limit * fleet.max_utilization
+            else f"{engine.name}: held at {load:g}/s"
             for engine, load, most in zip(fleet.engines, routing.loads, fleet.most, strict=True)
             if most > 0 and load >= most * (1 - 1e-7)
         ]

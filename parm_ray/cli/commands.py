@@ -1,38 +1,23 @@
-"""The `parm-ray` command: look at codes and check configurations."""
+"""The `parm-ray` command: look at codes, check configurations, simulate, plan for fleets."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from parm_ray.cli.output import AsJson, fail, printed
+from parm_ray.cli.routing import routing
 from parm_ray.codes import list_codes
 from parm_ray.config import Settings
 from parm_ray.config.loading import load_settings
 from parm_ray.core import ConfigError, ParmError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
-
-
-def _print(data: Any, as_json: bool, table: Table) -> None:
-    if as_json:
-        print(json.dumps(data, indent=2))
-    else:
-        console = Console()
-        # In a log there is no terminal to fit: room for every column.
-        (console if console.is_terminal else Console(width=160)).print(table)
-
-
-def _fail(error: Exception) -> None:
-    print(f"error: {error}", file=sys.stderr)
-    raise typer.Exit(2)
+app.add_typer(routing, name="routing")
 
 
 @app.command()
@@ -42,7 +27,7 @@ def codes(as_json: AsJson = False) -> None:
     table = Table("encoder", "decoder", "k", "r", "what it is")
     for row in rows:
         table.add_row(*(str(row[c]) for c in ("encoder", "decoder", "k", "r", "what")))
-    _print(rows, as_json, table)
+    printed(rows, as_json, table)
 
 
 @app.command()
@@ -62,11 +47,11 @@ def check(
                     check_artifacts(settings)
                 rows.append({"file": str(file), "application": name, **_summary(settings)})
     except ParmError as error:
-        _fail(error)
+        fail(error)
     table = Table("file", "application", "plan", "deployed", "parity")
     for row in rows:
         table.add_row(*(str(row[c]) for c in ("file", "application", "plan", "deployed", "parity")))
-    _print(rows, as_json, table)
+    printed(rows, as_json, table)
 
 
 def _summary(settings: Settings) -> dict[str, Any]:
@@ -107,15 +92,15 @@ def simulate(
             spread = over_cluster(ray_address)
         rows = list(study(scenario, processes=processes, queries=queries, spread=spread))
     except ConnectionError as error:
-        _fail(ConfigError(f"--ray: no Ray cluster at {ray_address} ({error})"))
+        fail(ConfigError(f"--ray: no Ray cluster at {ray_address} ({error})"))
     except ParmError as error:
-        _fail(error)
+        fail(error)
     names = ("plan", "pool", "k", "load", "utilization", "p50_ms", "p99_ms", "p999_ms", "reconstructed")
     table = Table(*names, "extra_work", "errors", title=scenario.title or scenario.name)
     for row in rows:
         cells = ("" if row[c] is None else str(row[c]) for c in (*names, "extra_work", "errors"))
         table.add_row(*cells)
-    _print(rows, as_json, table)
+    printed(rows, as_json, table)
 
 
 @app.command()
@@ -143,66 +128,10 @@ def paper(
         known = row["published_p999_ms"]
         beside = ("", "") if known is None else (str(known), f"{100 * row['error']:+.1f} %")
         table.add_row(*(str(row[name]) for name in names), *beside)
-    _print(rows, as_json, table)
+    printed(rows, as_json, table)
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the application's `args`."""
     print(json.dumps(Settings.model_json_schema(), indent=2))
-
-
-routing = typer.Typer(no_args_is_help=True, help="Which engines of a fleet get whose traffic.")
-app.add_typer(routing, name="routing")
-
-
-@routing.command()
-def solve(
-    file: Annotated[Path, typer.Argument(help="A fleet's YAML file, see serve_configs/routing")],
-    as_json: AsJson = False,
-) -> None:
-    """Find the split of all traffic with the least expected latency, beside what is usual."""
-    from parm_ray.config.fleet_file import load_fleet
-    from parm_ray.routing.fleet import baselines, network_only
-    from parm_ray.routing.fleet import solve as optimum
-    from parm_ray.routing.fleet.report import report
-
-    try:
-        fleet = load_fleet(file)
-        solution = optimum(fleet)
-        others = {**baselines(fleet), "network_only": network_only(fleet)}
-    except ParmError as error:
-        _fail(error)
-        return
-    found = report(solution, others)
-    _print(found, as_json, _plans(found))
-
-
-def _plans(found: Mapping[str, Any]) -> Table:
-    """Return the plans side by side, the optimum first."""
-    names = list(found["loads"])
-    shown = Table("plan", "network ms", "engines ms", "mean ms", *(f"load {name}" for name in names))
-    for name, plan in [("optimum", found), *found["others"].items()]:
-        loads = (f"{plan['loads'][engine]:.2f}" for engine in names)
-        shown.add_row(name, *(_shown(plan[f"{part}_ms"]) for part in ("network", "engines", "mean")), *loads)
-    lines = [
-        f"proof: gap {found['gap']:.1e}, KKT residual {found['kkt_residual_ms']:.1e} ms, "
-        f"{found['rounds']} linear programs",
-        *(f"{demand}: {_row(row)}" for demand, row in found["weights"].items()),
-        *(f"binding: {constraint}" for constraint in found["binding"]),
-    ]
-    shown.caption = "\n".join(lines)
-    shown.caption_justify = "left"
-    return shown
-
-
-def _row(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {share:.4f}" for name, share in weights.items() if share > 5e-5)
-
-
-def _shown(value: float | None) -> str:
-    return "no bound" if value is None else f"{value:.2f}"
-
-
-if __name__ == "__main__":
-    app()

@@ -1,0 +1,5 @@
+"""The `parm-ray` command."""
+
+from parm_ray.cli.commands import app
+
+__all__ = ["app"]

@@ -1,0 +1,167 @@
+"""The control plane's decision, pure: what was heard in, one snapshot out, every interval.
+
+It runs in the cluster's control plane and in the fleet simulator alike. A plan that cannot be made leaves
+the last snapshot as it is: front ends go on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parm_ray.core import ParmError
+from parm_ray.routing.fleet import Fleet, Routing, Solution, solve
+from parm_ray.routing.fleet.feedback import Controller, Feedback
+from parm_ray.routing.fleet.snapshot import Snapshot
+from parm_ray.routing.planes.inputs import Ages, Inputs
+from parm_ray.routing.planes.penalty import Health, Penalties, PenaltyRule
+from parm_ray.routing.planes.signals import Seen
+
+Policy = Literal["planned", "feedback"]
+POLICIES: tuple[str, ...] = get_args(Policy)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ControlRule:
+    """How the control plane decides.
+
+    policy: planned: the optimizer; feedback: the controller of the old way, the baseline. smoothing: of
+    reported rates. ages: from when on what was heard is stale, and lost.
+    """
+
+    policy: Policy = "planned"
+    smoothing: float = 0.5
+    ages: Ages = field(default_factory=Ages)
+    penalty: PenaltyRule = field(default_factory=PenaltyRule)
+    feedback: Feedback = field(default_factory=lambda: Feedback(gain=0.1))
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ValueError(f"policy: expected one of {POLICIES}, got {self.policy!r}")
+
+
+class ControlPlane:
+    """Decides on one fleet. `inputs` takes what is heard; `decide` is called every interval.
+
+    first_version: of its snapshots; one that takes another's place has to go on from where that one ended.
+    """
+
+    def __init__(self, fleet: Fleet, rule: ControlRule, first_version: int = 1) -> None:
+        names = [engine.name for engine in fleet.engines]
+        self.rule = rule
+        self.inputs = Inputs(fleet, rule.ages, rule.smoothing)
+        self.penalties = Penalties(names, rule.penalty)
+        self.snapshot: Snapshot | None = None
+        self.failed: str | None = None
+        self._version = first_version
+        self._before: NDArray[np.float64] | None = None
+        self._feedback = Controller(rule.feedback, {name: 1 / len(names) for name in names})
+
+    def decide(self, now: float, wall: float) -> Snapshot | None:
+        """Return the new snapshot, or the last one (None = there never was one) if no plan can be made.
+
+        now: seconds, as in the inputs; wall: seconds since 1970. `failed` says what went wrong, if it did.
+        """
+        fleet = self.inputs.fleet(now)
+        seen = {engine.name: self._seen(fleet, engine.name, now) for engine in fleet.engines}
+        try:
+            plan = (
+                self._fed_back(fleet, seen) if self.rule.policy == "feedback" else self._planned(fleet, seen)
+            )
+        except (ParmError, ValueError) as error:
+            self.failed = str(error)
+            log.warning("no new plan, the last one stays: %s", error)
+            return self.snapshot
+        self.failed = None
+        self._before = (plan.routing if isinstance(plan, Solution) else plan).flows
+        reasons = self.penalties.reasons
+        self.snapshot = Snapshot.of(
+            plan,
+            version=self._version,
+            created=wall,
+            ages_s=self.inputs.ages(now),
+            penalties={
+                name: (left, reasons.get(name, ""))
+                for name, left in self.penalties.multipliers.items()
+                if left < 1
+            },
+            replicas=self.inputs.replicas(now),
+        )
+        self._version += 1
+        return self.snapshot
+
+    def _planned(self, fleet: Fleet, seen: dict[str, Seen]) -> Solution:
+        """Solve for the fleet as it should be, then keep penalised engines to a part of what they got."""
+        whole = solve(fleet, self._before)
+        left = self.penalties.update(self._healths(fleet, whole.routing, seen))
+        lifted: set[str] = set()
+        while held := {name for name, part in left.items() if part < 1 and name not in lifted}:
+            found = solve(_held(fleet, whole.routing, left, held), self._before)
+            # Panic rule: a penalty is for the good of requests; none is turned away for its sake.
+            worse = found.routing.shed > whole.routing.shed + 1e-6 * np.maximum(1.0, fleet.rates)
+            if not worse.any():
+                return found
+            reach = fleet.eligible[worse].any(axis=0)
+            freed = {
+                e.name for e, there in zip(fleet.engines, np.atleast_1d(reach), strict=True) if there
+            } & held
+            if not freed:
+                return found
+            lifted |= freed
+        return whole
+
+    def _fed_back(self, fleet: Fleet, seen: dict[str, Seen]) -> Routing:
+        """Move shares towards engines that answer faster, the same for every front end; no penalties."""
+        shares = self._feedback.update({name: one.mean_s for name, one in seen.items()})
+        weights = fleet.eligible * np.array([shares[engine.name] for engine in fleet.engines])
+        sums = weights.sum(axis=1, keepdims=True)
+        weights = np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0)
+        return Routing(fleet, weights * fleet.rates[:, None], np.where(sums[:, 0] > 0, 0.0, fleet.rates))
+
+    def _seen(self, fleet: Fleet, engine: str, now: float) -> Seen:
+        """Return what all front ends saw of an engine, less the time on the network."""
+        j = next(j for j, one in enumerate(fleet.engines) if one.name == engine)
+        network = {d.front_end: fleet.network_s[i, j] for i, d in enumerate(fleet.demands)}
+        found = Seen()
+        for front_end, seen in self.inputs.seen(engine, now):
+            away = 0.0 if math.isnan(network[front_end]) else float(network[front_end])
+            found += replace(
+                seen,
+                seconds=max(0.0, seen.seconds - away * seen.answers),
+                waited_s=max(0.0, seen.waited_s - away * seen.waiting),
+            )
+        return found
+
+    @staticmethod
+    def _healths(fleet: Fleet, routing: Routing, seen: dict[str, Seen]) -> dict[str, Health]:
+        """Return how each engine does against what its model expects at the load that it has."""
+        found = {}
+        for engine, load, top in zip(fleet.engines, routing.loads, fleet.most, strict=True):
+            one = seen[engine.name]
+            # An idle engine's expectation is that of a trickle.
+            at = min(max(float(load), 1e-3 * float(top)), float(top))
+            expected = engine.total(at) / at if at > 0 else math.inf
+            mean = one.mean_s
+            ratio = mean / expected if mean is not None and 0 < expected < math.inf else None
+            samples = one.samples + one.failures
+            found[engine.name] = Health(ratio, mean, one.failed_share, samples)
+        return found
+
+
+def _held(fleet: Fleet, whole: Routing, left: dict[str, float], held: set[str]) -> Fleet:
+    """Return the fleet with penalised engines held at their part of the load that they would get."""
+    loads = zip(fleet.engines, whole.loads.tolist(), strict=True)
+    return replace(
+        fleet,
+        engines=tuple(
+            replace(engine, at_most=left[engine.name] * load) if engine.name in held else engine
+            for engine, load in loads
+        ),
+    )

@@ -1,0 +1,282 @@
+"""The data plane of one front end: which engine a request gets, from local state alone.
+
+No I/O, no waiting, nothing asked of the control plane: a snapshot is installed when one comes, and the last
+one goes on working. On top of the plan's weights there are guardrails from live signals: an engine without a
+ready replica gets nothing, one that fails again and again next to nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parm_ray.core import Overloaded
+from parm_ray.routing.fleet import Demand, Fleet
+from parm_ray.routing.fleet.pick import NoEngine, Picker
+from parm_ray.routing.fleet.snapshot import Freshness, Snapshot, freshness
+from parm_ray.routing.planes.admission import AdmissionRule, Gate
+from parm_ray.routing.planes.retry_budget import RetryBudget, RetryRule
+from parm_ray.routing.planes.signals import Report, Seen
+
+Array = NDArray[np.float64]
+
+# An engine that failed so often in a row keeps that part of its weight until a call succeeds.
+FAILURES_IN_ROW, KEPT = 5, 0.1
+
+
+@dataclass(frozen=True)
+class FrontEndRule:
+    """How a front end decides.
+
+    stale_s: age of a snapshot from which on it is called stale, and used all the same. expired_s: age from
+    which on its weights give way, within as much time again, to the nearest engines in proportion to their
+    capacity.
+    """
+
+    admission: AdmissionRule = field(default_factory=AdmissionRule)
+    retry: RetryRule = field(default_factory=RetryRule)
+    stale_s: float = 10.0
+    expired_s: float = 180.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.stale_s <= self.expired_s:
+            got = f"{self.stale_s}, {self.expired_s}"
+            raise ValueError(f"stale_s, expired_s: expected 0 < stale_s <= expired_s, got {got}")
+
+
+class NotEligible(NoEngine):
+    """No engine of the fleet may ever serve the demand: a matter of configuration, not of load."""
+
+
+class _Row:
+    """One demand of this front end: its choice, its gate, its counts."""
+
+    def __init__(self, demand: Demand, rank: int, may: NDArray[np.bool_], local: Array, gate: Gate) -> None:
+        self.demand, self.rank, self.may, self.local, self.gate = demand, rank, may, local, gate
+        self.plan = local
+        self.arrivals = self.shed = 0
+
+
+class FrontEnd:
+    """One replica of one front end.
+
+    engines: names, in the order of all indices. Times are seconds of one monotonic clock.
+    """
+
+    def __init__(
+        self, name: str, replica: str, fleet: Fleet, rule: FrontEndRule, rng: random.Random, now: float
+    ) -> None:
+        self.name, self.replica, self.rule = name, replica, rule
+        self.engines = tuple(engine.name for engine in fleet.engines)
+        self.budget = RetryBudget(rule.retry)
+        self.snapshot: Snapshot | None = None
+        self._front_ends = len({demand.front_end for demand in fleet.demands})
+        n = len(self.engines)
+        self.in_flight = np.zeros(n)
+        self._since = np.zeros(n)  # sum of the starts of what is in flight
+        self._guard = np.ones(n)
+        self._ready = np.ones(n, dtype=bool)
+        self._in_row = np.zeros(n, dtype=int)
+        self._seen = [Seen()] * n
+        self._sent = 0
+        self._reported = self._installed = now
+        prices = sorted({demand.shed_price_s for demand in fleet.demands}, reverse=True)
+        capacity = np.array([engine.limit for engine in fleet.engines])
+        self._rows: dict[str, _Row] = {}
+        self._pickers: dict[str, Picker] = {}
+        for demand, may, network in zip(fleet.demands, fleet.eligible, fleet.network_s, strict=True):
+            if demand.front_end == name:
+                gate = Gate(rule.admission)
+                local = _nearest(may, network) * capacity
+                self._rows[demand.name] = _Row(demand, prices.index(demand.shed_price_s), may, local, gate)
+                self._pickers[demand.name] = Picker(self.engines, rng, self.in_flight)
+        if not self._rows:
+            raise ValueError(f"{name}: has no demand in this fleet")
+        # Until there is a plan: as many as would be there at the highest utilisation, for each front end.
+        there = [engine.total(top) for engine, top in zip(fleet.engines, fleet.most.tolist(), strict=True)]
+        self._limit(np.array(there), [row.rank for row in self._rows.values()])
+        self._reweigh(now)
+
+    # -- what comes in the background ------------------------------------------------------------
+
+    def install(self, snapshot: Snapshot, now: float) -> bool:
+        """Use a snapshot from now on; False, and nothing changes, if it is not newer than the one in use."""
+        if self.snapshot is not None and snapshot.version <= self.snapshot.version:
+            return False
+        columns = {name: j for j, name in enumerate(snapshot.engines)}
+        at = [columns.get(name, -1) for name in self.engines]
+        there = np.array([j >= 0 for j in at])
+        rows = dict(zip(snapshot.demands, range(len(snapshot.demands)), strict=True))
+        sent = np.zeros(len(self.engines))
+        replicas = max(1, snapshot.replicas.get(self.name, 1))
+        for row in self._rows.values():
+            i = rows.get(str(row.demand))
+            if i is None:
+                continue
+            row.plan = np.where(there, snapshot.weights[i, at], 0.0)
+            passed = float(snapshot.rates[i] - snapshot.shed[i])
+            sent += row.plan * passed
+            row.gate.narrow(passed / replicas if snapshot.shed[i] > 1e-9 * snapshot.rates[i] else None, now)
+        loads = np.where(there, snapshot.loads[at], 0.0)
+        # What the plan gives it, or an even part: it may have to take over from another before the next plan.
+        share = np.divide(sent, loads, out=np.zeros_like(sent), where=loads > 1e-9)
+        share = np.maximum(share, 1 / self._front_ends)
+        self._limit(
+            np.where(there, snapshot.in_flight[at], 0.0) * share / replicas,
+            [row.rank for row in self._rows.values()],
+        )
+        self.snapshot, self._installed = snapshot, now
+        self.refresh(now)
+        return True
+
+    def ready(self, engine: str, replicas: int, now: float) -> None:
+        """An engine has that many replicas that are ready; with none it gets nothing until it has some."""
+        j = self.engines.index(engine)
+        if bool(self._ready[j]) != (replicas > 0):
+            self._ready[j] = replicas > 0
+            self._reweigh(now)
+
+    def refresh(self, now: float) -> None:
+        """Take account of the time that has passed; called every interval, and when a snapshot comes."""
+        planned = 0.0 if self.snapshot is None else self.snapshot.utilization
+        if self.snapshot is not None and self.snapshot.shed.sum() > 0:
+            planned = 1.0
+        whole = self._limits[0].sum()
+        self.budget.load(max(planned, float(self.in_flight.sum() / whole) if whole else 1.0))
+        self._reweigh(now)
+
+    def age_s(self, now: float) -> float:
+        """Return for how many seconds the plan in use, or none, has been used."""
+        return now - self._installed
+
+    def freshness(self, now: float) -> Freshness:
+        """Return whether the plan in use is fresh, stale or expired."""
+        return freshness(self.age_s(now), self.rule.stale_s, self.rule.expired_s)
+
+    def weights(self) -> dict[str, dict[str, float]]:
+        """Return the share of each engine now, guardrails included, by demand."""
+        return {name: dict(zip(self.engines, p.weights, strict=True)) for name, p in self._pickers.items()}
+
+    def report(self, now: float) -> Report:
+        """Return what happened since the last report, and begin a new interval."""
+        waited = now * self.in_flight - self._since
+        engines = {
+            name: seen + Seen(waiting=int(count), waited_s=max(0.0, float(age)))
+            for name, seen, count, age in zip(self.engines, self._seen, self.in_flight, waited, strict=True)
+        }
+        rows = self._rows.items()
+        found = Report(
+            self.name,
+            self.replica,
+            max(1e-9, now - self._reported),
+            {name: row.arrivals for name, row in rows},
+            {name: row.shed for name, row in rows},
+            engines,
+            0 if self.snapshot is None else self.snapshot.version,
+            self._sent,
+        )
+        for row in self._rows.values():
+            row.arrivals = row.shed = 0
+        self._seen = [Seen()] * len(self.engines)
+        self._reported, self._sent = now, 0
+        return found
+
+    # -- one request -----------------------------------------------------------------------------
+
+    def route(self, demand: str, now: float, key: str | None = None) -> int:
+        """Return the engine of a new request, by its index; `begin` when it is sent.
+
+        Raises KeyError for a demand that this front end has not, NotEligible if no engine may serve it ever,
+        NoEngine if none can now, and Overloaded if it is shed.
+        """
+        row = self._rows[demand]
+        row.arrivals += 1
+        self.budget.request(now)
+        if not row.gate.admit(now):
+            row.shed += 1
+            raise Overloaded(f"{row.demand}: more than can be served", row.gate.retry_after_s())
+        try:
+            return self.another(demand, key)
+        except Overloaded:
+            row.shed += 1
+            raise
+
+    def another(self, demand: str, key: str | None = None, without: Collection[int] = ()) -> int:
+        """Return an engine for a second call of a request that those in `without` have, or have failed.
+
+        Raises as `route` does.
+        """
+        row, picker = self._rows[demand], self._pickers[demand]
+        if not row.may.any():
+            raise NotEligible(f"{row.demand}: no engine has {', '.join(sorted(row.demand.needs)) or 'a way'}")
+        first = picker.unkeyed(without) if key is None else picker.keyed(key, without)
+        limits = self._limits[row.rank]
+        if self.in_flight[first] < limits[first]:
+            return first
+        left = [j for j in picker.able.tolist() if self.in_flight[j] < limits[j] and j not in without]
+        if not left:
+            raise Overloaded(f"{row.demand}: every engine is full", 1.0)
+        return min(left, key=lambda j: self.in_flight[j] / limits[j])
+
+    def begin(self, engine: int, now: float) -> None:
+        """A call is sent to an engine."""
+        self.in_flight[engine] += 1
+        self._since[engine] += now
+        self._sent += 1
+
+    def end(
+        self, engine: int, began: float, now: float, outcome: bool | None, took_s: float | None = None
+    ) -> None:
+        """A call has ended: well, badly, or (None) it was withdrawn, which says nothing of the engine.
+
+        took_s: what counts as its latency, None = all of it; of a stream it is the time to the first token.
+        """
+        self.in_flight[engine] = max(0.0, self.in_flight[engine] - 1)
+        self._since[engine] -= began
+        if outcome is None:
+            return
+        took_s = now - began if took_s is None else took_s
+        self._seen[engine] += Seen(1, took_s) if outcome else Seen(failures=1)
+        self._in_row[engine] = 0 if outcome else self._in_row[engine] + 1
+        guard = KEPT if self._in_row[engine] >= FAILURES_IN_ROW else 1.0
+        if guard != self._guard[engine]:
+            self._guard[engine] = guard
+            self._reweigh(now)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _limit(self, planned: Array, ranks: list[int]) -> None:
+        rule = self.rule.admission
+        self._limits = {
+            rank: np.array([rule.limit(float(number), rank) for number in planned], dtype=np.float64)
+            for rank in {0, *ranks}
+        }
+
+    def _reweigh(self, now: float) -> None:
+        """Weights of the plan, or what stands in for one that is too old, behind the guardrails."""
+        age = now - self._installed
+        old = 0.0
+        if self.snapshot is not None and age > self.rule.expired_s:
+            old = min(1.0, age / self.rule.expired_s - 1)
+        for name, row in self._rows.items():
+            weights = (1 - old) * _normal(row.plan) + old * _normal(row.local)
+            guarded = np.where(row.may & self._ready, weights * self._guard, 0.0)
+            if not guarded.sum():
+                # All that the plan uses is gone: whoever may serve it and is there.
+                guarded = np.where(row.may & self._ready, 1.0, 0.0)
+            self._pickers[name].reweigh(guarded, row.may)
+
+
+def _nearest(may: NDArray[np.bool_], network: Array) -> Array:
+    """Return 1 for the engines that are nearest of those that may serve, else 0."""
+    away = np.where(may, network, np.inf)
+    return np.where(may & (away <= away.min(initial=np.inf) + 1e-9), 1.0, 0.0)
+
+
+def _normal(weights: Array) -> Array:
+    total = weights.sum()
+    return weights / total if total > 0 else weights

@@ -1,0 +1,134 @@
+"""What the control plane knows of the fleet, with the age of everything: fresh, stale, or never heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from parm_ray.routing.fleet import Demand, Engine, Fleet
+from parm_ray.routing.planes.signals import Report, Seen
+
+# So that a demand without traffic has a row of weights for its first request.
+LEAST_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class Ages:
+    """From which age on an input is what. stale_s: it says nothing of now; a rate is kept, latencies are not.
+
+    lost_s: its declared default stands for it again.
+    """
+
+    stale_s: float = 5.0
+    lost_s: float = 180.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.stale_s <= self.lost_s:
+            raise ValueError(
+                f"stale_s, lost_s: expected 0 < stale_s <= lost_s, got {self.stale_s}, {self.lost_s}"
+            )
+
+
+@dataclass
+class _Heard:
+    """What one replica of a front end said last, and its smoothed rates."""
+
+    report: Report
+    at: float
+    rates: dict[str, float]
+
+
+class Inputs:
+    """The fleet as it was declared, and what has been heard since.
+
+    fleet: its rates are the defaults of demands that nobody reports. smoothing: of the rates, the weight of
+    the newest interval, 0..1.
+    """
+
+    def __init__(self, fleet: Fleet, ages: Ages, smoothing: float = 0.5) -> None:
+        if not 0 < smoothing <= 1:
+            raise ValueError(f"smoothing: expected above 0, at most 1, got {smoothing}")
+        self._fleet, self._ages, self._smoothing = fleet, ages, smoothing
+        self._heard: dict[tuple[str, str], _Heard] = {}
+        self._ready: dict[str, tuple[float, float]] = {}
+        self._network: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def report(self, report: Report, now: float) -> None:
+        """Take one interval of one front end's replica. Raises ValueError for one of another fleet."""
+        if report.front_end not in {demand.front_end for demand in self._fleet.demands}:
+            raise ValueError(f"front_end: {report.front_end} has no demand in this fleet")
+        if not report.seconds > 0:
+            raise ValueError(f"seconds: expected > 0, got {report.seconds}")
+        before = self._heard.get((report.front_end, report.replica))
+        rates = {name: count / report.seconds for name, count in report.arrivals.items()}
+        if before is not None and now - before.at <= self._ages.lost_s:
+            for name in {*rates, *before.rates}:
+                was = before.rates.get(name, 0.0)
+                rates[name] = was + self._smoothing * (rates.get(name, 0.0) - was)
+        self._heard[report.front_end, report.replica] = _Heard(report, now, rates)
+
+    def ready(self, engine: str, share: float, now: float) -> None:
+        """Of an engine's replicas that share is ready, 0..1."""
+        self._ready[engine] = (min(1.0, max(0.0, share)), now)
+
+    def network(self, front_end: str, engine: str, seconds: float, now: float) -> None:
+        """The round trip between the two was measured."""
+        self._network[front_end, engine] = (seconds, now)
+
+    def fleet(self, now: float) -> Fleet:
+        """Return the fleet as it is now, as far as known."""
+        for key, heard in list(self._heard.items()):
+            if now - heard.at > self._ages.lost_s:
+                del self._heard[key]
+        network = self._fleet.network_s.copy()
+        for i, demand in enumerate(self._fleet.demands):
+            for j, engine in enumerate(self._fleet.engines):
+                seconds, at = self._network.get((demand.front_end, engine.name), (network[i, j], now))
+                if now - at <= self._ages.lost_s:
+                    network[i, j] = seconds
+        return replace(
+            self._fleet,
+            demands=tuple(replace(d, rate=self._rate(d)) for d in self._fleet.demands),
+            engines=tuple(replace(e, health=self._health(e, now)) for e in self._fleet.engines),
+            network_s=network,
+        )
+
+    def seen(self, engine: str, now: float) -> list[tuple[str, Seen]]:
+        """Return what front ends saw of an engine in their last interval, by front end; not what is stale."""
+        return [
+            (heard.report.front_end, heard.report.engines[engine])
+            for heard in self._fresh(now)
+            if engine in heard.report.engines
+        ]
+
+    def replicas(self, now: float) -> dict[str, int]:
+        """Return how many replicas of each front end report."""
+        counts: dict[str, int] = {}
+        for heard in self._fresh(now):
+            counts[heard.report.front_end] = counts.get(heard.report.front_end, 0) + 1
+        return counts
+
+    def ages(self, now: float) -> dict[str, float | None]:
+        """Return how old the newest of each input is, seconds; None = it never came, or is lost."""
+        found: dict[str, float | None] = {}
+        for front_end in dict.fromkeys(demand.front_end for demand in self._fleet.demands):
+            heard = [now - h.at for (name, _), h in self._heard.items() if name == front_end]
+            found[f"demand of {front_end}"] = min(heard, default=None)
+        for engine in self._fleet.engines:
+            at = self._ready.get(engine.name)
+            found[f"replicas of {engine.name}"] = None if at is None else now - at[1]
+        return found
+
+    def _fresh(self, now: float) -> Iterable[_Heard]:
+        return (heard for heard in self._heard.values() if now - heard.at <= self._ages.stale_s)
+
+    def _rate(self, demand: Demand) -> float:
+        """The last that was heard, however old; the declared one if nothing was, or all is lost."""
+        mine = [heard for (name, _), heard in self._heard.items() if name == demand.front_end]
+        if not mine:
+            return max(LEAST_RATE, demand.rate)
+        return max(LEAST_RATE, sum(heard.rates.get(demand.name, 0.0) for heard in mine))
+
+    def _health(self, engine: Engine, now: float) -> float:
+        share, at = self._ready.get(engine.name, (engine.health, now))
+        return share if now - at <= self._ages.lost_s else engine.health

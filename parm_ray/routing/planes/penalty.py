@@ -1,0 +1,181 @@
+"""Penalties: an engine that is slower than it should be, and than the others are, loses weight by steps.
+
+The measure is the latency seen over the latency that the engine's own model expects at its load, so that a
+slow kind of hardware is not an outlier among fast ones. What counts as far off is judged by the median and
+the median absolute deviation: with mean and standard deviation one of three engines can never be an outlier.
+An engine that is penalised keeps a trickle of traffic, by which it is seen to recover.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+# Of normal numbers, the standard deviation in median absolute deviations.
+_SIGMA = 1.4826
+
+
+@dataclass(frozen=True)
+class PenaltyRule:
+    """When an engine is penalised, and how.
+
+    deviations: so many robust standard deviations above the median, and `least_ratio` times the median, is
+    an outlier. slo_s: slower than that is one too, unless the median engine is as well (seconds; None = no
+    bound). failed_share: of its calls, above the median's. min_samples: calls in an interval below which
+    nothing is known. step: what a bad interval multiplies the weight by; floor: the least it gets to;
+    recovery: what a good interval, or one of which nothing is known, multiplies it by until it is 1 again.
+    max_share: of the engines, how many may be penalised at once, rounded down.
+    """
+
+    deviations: float = 4.0
+    least_ratio: float = 3.0
+    slo_s: float | None = None
+    failed_share: float = 0.5
+    min_samples: int = 10
+    step: float = 0.25
+    floor: float = 0.02
+    recovery: float = 2.0
+    probes: int = 3
+    patience: int = 10
+    max_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("deviations", self.deviations, 0.0),
+            ("least_ratio", self.least_ratio, 1.0),
+            ("recovery", self.recovery, 1.0),
+        ):
+            if not (math.isfinite(value) and value > least):
+                raise ValueError(f"{name}: expected above {least:g}, got {value}")
+        for name, value in (("step", self.step), ("floor", self.floor), ("failed_share", self.failed_share)):
+            if not 0 < value < 1:
+                raise ValueError(f"{name}: expected between 0 and 1, got {value}")
+        if self.slo_s is not None and not self.slo_s > 0:
+            raise ValueError(f"slo_s: expected seconds > 0, got {self.slo_s}")
+        for name, number in (
+            ("min_samples", self.min_samples),
+            ("probes", self.probes),
+            ("patience", self.patience),
+        ):
+            if number < 1:
+                raise ValueError(f"{name}: expected >= 1, got {number}")
+        if not 0 <= self.max_share <= 1:
+            raise ValueError(f"max_share: expected 0..1, got {self.max_share}")
+
+
+@dataclass(frozen=True)
+class Health:
+    """One engine in one interval: seen over expected latency, seen latency in seconds, share of failures.
+
+    None = not known: neither good nor bad.
+    """
+
+    ratio: float | None
+    seconds: float | None = None
+    failed: float | None = None
+    samples: int = 0
+
+
+class Penalties:
+    """The multipliers of all engines, 1 = none, kept from interval to interval."""
+
+    def __init__(self, engines: list[str], rule: PenaltyRule) -> None:
+        self._rule = rule
+        self.multipliers = dict.fromkeys(engines, 1.0)
+        self.reasons: dict[str, str] = {}
+        # Of penalised engines: what the probes since the last judgement said, and for how many intervals.
+        self._probed: dict[str, tuple[Health, int]] = {}
+
+    def update(self, seen: Mapping[str, Health]) -> dict[str, float]:
+        """Take one interval and return the new multipliers, by engine; `reasons` says why."""
+        rule, before = self._rule, self.multipliers
+        seen, waiting = self._gathered(seen)
+        bad = self._outliers(seen)
+        room = math.floor(rule.max_share * len(before) + 1e-9)
+        # Who is penalised already stays first: the cap must not pass a penalty around.
+        ranked = sorted(bad, key=lambda name: (before[name] == 1.0, -bad[name][0]))
+        held = [name for name, multiplier in before.items() if multiplier < 1 and name not in bad]
+        chosen = set(ranked[: max(0, room - len(held))])
+        now = {}
+        for name, multiplier in before.items():
+            if name in chosen:
+                now[name] = max(rule.floor, multiplier * rule.step)
+            elif name in waiting or (name in bad and multiplier < 1):
+                now[name] = multiplier
+            else:
+                now[name] = min(1.0, multiplier * rule.recovery)
+        self.multipliers = now
+        kept = {name: why for name, why in self.reasons.items() if name in waiting}
+        self.reasons = {**kept, **{name: why for name, (_, why) in bad.items() if now[name] < 1}}
+        return dict(now)
+
+    def _gathered(self, seen: Mapping[str, Health]) -> tuple[dict[str, Health], set[str]]:
+        """Return what is known of each engine, and the penalised ones whose probes are too few to tell."""
+        rule, found, waiting = self._rule, dict(seen), set()
+        for name, multiplier in self.multipliers.items():
+            if multiplier == 1:
+                self._probed.pop(name, None)
+                continue
+            before, intervals = self._probed.get(name, (Health(None), 0))
+            health, intervals = _together(before, seen.get(name, Health(None))), intervals + 1
+            if health.samples >= rule.probes:
+                self._probed.pop(name, None)
+                # Few as they are, they are all that a penalised engine gets to show.
+                found[name] = replace(health, samples=max(health.samples, rule.min_samples))
+            elif intervals >= rule.patience:
+                self._probed.pop(name, None)
+                found.pop(name, None)
+            else:
+                self._probed[name] = (health, intervals)
+                waiting.add(name)
+                found.pop(name, None)
+        return found, waiting
+
+    def _outliers(self, seen: Mapping[str, Health]) -> dict[str, tuple[float, str]]:
+        """Return how bad each outlier is, and why it is one."""
+        rule = self._rule
+        known = {
+            name: health
+            for name, health in seen.items()
+            if name in self.multipliers and health.samples >= rule.min_samples
+        }
+        ratios = {name: h.ratio for name, h in known.items() if h.ratio is not None}
+        found: dict[str, tuple[float, str]] = {}
+        # With one engine there is nobody to compare it with.
+        if len(ratios) > 1:
+            middle = _median(list(ratios.values()))
+            spread = _SIGMA * _median([abs(ratio - middle) for ratio in ratios.values()])
+            for name, ratio in ratios.items():
+                if ratio > middle + rule.deviations * spread and ratio > rule.least_ratio * middle:
+                    found[name] = (ratio, f"{ratio:.1f} times its expected latency, the median {middle:.1f}")
+        times = {name: h.seconds for name, h in known.items() if h.seconds is not None}
+        if rule.slo_s is not None and len(times) > 1 and _median(list(times.values())) <= rule.slo_s:
+            for name, seconds in times.items():
+                if seconds > rule.slo_s and name not in found:
+                    why = f"{1e3 * seconds:.0f} ms, above the bound of {1e3 * rule.slo_s:.0f}"
+                    found[name] = (seconds / rule.slo_s, why)
+        failed = {name: h.failed for name, h in known.items() if h.failed is not None}
+        if len(failed) > 1 and (middle := _median(list(failed.values()))) < rule.failed_share:
+            for name, share in failed.items():
+                if share - middle > rule.failed_share:
+                    found[name] = (1e6 * share, f"{100 * share:.0f} % of its calls failed")
+        return found
+
+
+def _together(one: Health, two: Health) -> Health:
+    """Return two intervals as one: means weighted by their samples."""
+    parts = [health for health in (one, two) if health.samples]
+
+    def mean(name: str) -> float | None:
+        known = [(getattr(h, name), h.samples) for h in parts if getattr(h, name) is not None]
+        whole = sum(count for _, count in known)
+        return sum(value * count for value, count in known) / whole if whole else None
+
+    samples = sum(health.samples for health in parts)
+    return Health(mean("ratio"), mean("seconds"), mean("failed"), samples)
+
+
+def _median(values: list[float]) -> float:
+    """The lower one of an even number: of two engines the better one is what to expect."""
+    return sorted(values)[(len(values) - 1) // 2]

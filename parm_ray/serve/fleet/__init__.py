@@ -1,0 +1,1 @@
+"""A fleet on Ray Serve: control plane, front ends, engines."""

@@ -1,0 +1,186 @@
+"""The engines of a fleet as front ends and the control plane reach them: by Serve handle, once found."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ray import serve
+from ray.exceptions import RayActorError, RayTaskError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle
+
+from parm_ray.serve.board import board_of
+from parm_ray.serve.fleet.signals import EngineSignals
+from parm_ray.serve.transport import BY_VALUE_BYTES
+
+log = logging.getLogger("ray.serve")
+
+# Between two looks for an application that is not there yet.
+LOOK_S = 0.5
+
+# What says that the engine could not do it, not that the request was wrong.
+FAILED = frozenset({500, 502, 503, 504})
+
+
+class Engine(Protocol):
+    """What the ingress of an application has to have to be an engine of a fleet."""
+
+    async def forward(
+        self, model: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Answer a request that came to a front end: status, headers, body. Errors are statuses, too."""
+
+    def stream(self, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
+        """Yield an answer piece by piece; only for models that have such answers."""
+
+    def signals(self) -> EngineSignals:
+        """Say how it is. Cheap: asked every interval."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back to the client."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class EngineFailedError(Exception):
+    """A call did not end well. `answer` is what the engine said, None = it said nothing."""
+
+    def __init__(self, why: str, answer: Answer | None = None) -> None:
+        super().__init__(why)
+        self.answer = answer
+
+
+@dataclass(frozen=True)
+class _Handles:
+    """One application's, each made once: a copy with other options costs as much as a call."""
+
+    by_value: DeploymentHandle
+    by_reference: DeploymentHandle
+    stream: DeploymentHandle
+    signals: DeploymentHandle
+
+    @classmethod
+    def of(cls, handle: DeploymentHandle) -> _Handles:
+        forward = handle.options(method_name="forward")
+        return cls(
+            forward.options(_by_reference=False),
+            forward.options(_by_reference=True),
+            handle.options(method_name="stream", stream=True),
+            handle.options(method_name="signals"),
+        )
+
+
+class Engines:
+    """Handles of applications by index; `connect` runs in the background and finds them.
+
+    on_replicas: called with (index, replicas) on the running loop whenever an engine's number of replicas
+    changes. Engines whose ingress has another router than `PlacedRouter` say nothing of it, and count as one
+    from when they are found.
+    """
+
+    def __init__(
+        self,
+        apps: Sequence[str],
+        on_replicas: Callable[[int, int], None],
+        timeout_s: float,
+        delays_s: Sequence[float] | None = None,
+    ) -> None:
+        self.apps = tuple(apps)
+        self._on_replicas, self._timeout_s = on_replicas, timeout_s
+        self._delays_s = delays_s
+        self._handles: dict[int, _Handles] = {}
+
+    async def connect(self) -> None:
+        """Look for the applications until all are found."""
+        missing = dict(enumerate(self.apps))
+        while missing:
+            for j, app in list(missing.items()):
+                handle = await find(app)
+                if handle is not None:
+                    self._handles[j] = _Handles.of(handle)
+                    del missing[j]
+                    self._follow(j, handle)
+            if missing:
+                await asyncio.sleep(LOOK_S)
+
+    def _follow(self, j: int, handle: DeploymentHandle) -> None:
+        board = board_of(handle.app_name, handle.deployment_name)
+
+        def told(nodes: Mapping[str, str]) -> None:
+            self._on_replicas(j, len(nodes))
+
+        self._on_replicas(j, 1)
+        board.follow(told)
+
+    async def forward(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """Send a request to engine j. Raises EngineFailedError."""
+        handle = self._handle(j)
+        away = 0.0 if self._delays_s is None else self._delays_s[j] / 2
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await asyncio.sleep(away)
+                call = handle.by_reference if len(body) > BY_VALUE_BYTES else handle.by_value
+                status, out, content = await call.remote(model, body, headers)
+                await asyncio.sleep(away)
+        except TimeoutError:
+            raise EngineFailedError(f"{self.apps[j]}: no answer within {self._timeout_s:g} s") from None
+        except (RayTaskError, RayActorError, RayServeException, ConnectionError) as error:
+            raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
+        answer = Answer(status, out, content)
+        if status in FAILED:
+            raise EngineFailedError(f"{self.apps[j]}: {status}", answer)
+        return answer
+
+    def stream(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
+        """Yield what engine j streams. Raises EngineFailedError before the first piece, or later."""
+        return self._pieces(j, model, body, headers)
+
+    async def _pieces(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
+        handle = self._handle(j)
+        try:
+            if self._delays_s is not None:
+                await asyncio.sleep(self._delays_s[j])
+            pieces: Any = handle.stream.remote(model, body, headers)
+            async for piece in pieces:
+                yield piece
+        except (RayTaskError, RayActorError, RayServeException, ConnectionError) as error:
+            raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
+
+    def _handle(self, j: int) -> _Handles:
+        if j not in self._handles:
+            raise EngineFailedError(f"{self.apps[j]}: no such application yet")
+        return self._handles[j]
+
+    async def signals(self, j: int, timeout_s: float) -> EngineSignals | None:
+        """Ask engine j how it is; None = it does not say in time."""
+        handle = self._handles.get(j)
+        if handle is None:
+            return None
+        try:
+            async with asyncio.timeout(timeout_s):
+                said: EngineSignals = await handle.signals.remote()
+                return said
+        except Exception as error:  # Whatever is wrong with an engine, the others go on.
+            log.debug("%s: no signals: %s", self.apps[j], error)
+            return None
+
+
+async def find(app: str) -> Any:
+    """Return the handle of an application's ingress, None if it is not there (yet)."""
+    try:
+        handle = await asyncio.to_thread(serve.get_app_handle, app)
+    except Exception as error:  # Serve says "no such application" in several ways.
+        log.debug("%s: not found: %s", app, error)
+        return None
+    if not handle.is_initialized:
+        # On this loop: a hop to another thread and back costs more than routing.
+        handle._init(_run_router_in_separate_loop=False)
+    return handle

@@ -1,0 +1,263 @@
+"""A fleet on real Serve: two front ends, three emulated engines, a control plane that is killed.
+
+The driver is this file run as a program: it deploys, and carries out what comes on its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from load_tests.serve_app import applications, replica_pids
+
+ROOT = Path(__file__).parents[2]
+RATE = 15.0
+BODY = {"text_input": "two words", "parameters": {"max_tokens": 3}}
+
+
+@dataclass(frozen=True)
+class Seen:
+    at: float
+    status: int
+    engine: str
+    took_s: float
+
+
+class Fleet:
+    """The running fleet, its driver, and a load on both front ends."""
+
+    def __init__(self, server: Any, driver: subprocess.Popen[str]) -> None:
+        self.server, self._driver = server, driver
+        self._threads = ThreadPoolExecutor(64)
+
+    def tell(self, **command: Any) -> None:
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(json.dumps(command) + "\n")
+        self._driver.stdin.flush()
+        self.wait()
+
+    def wait(self) -> None:
+        assert self._driver.stdout is not None
+        while (line := self._driver.stdout.readline()).strip() != "done":
+            assert line, "the driver has ended"
+
+    def ask(self, front_end: str, **headers: str) -> Seen:
+        began = time.monotonic()
+        status, got, _ = self.server.request(
+            f"/{front_end}/v2/models/llm/generate", BODY, headers, timeout=20
+        )
+        return Seen(began, status, got.get("x-parm-engine", ""), time.monotonic() - began)
+
+    def load(self, seconds: float) -> list[Seen]:
+        """Open-loop Poisson requests, RATE per second at each front end."""
+        rng, end = random.Random(1), time.monotonic() + seconds
+        futures = []
+        while time.monotonic() < end:
+            time.sleep(rng.expovariate(2 * RATE))
+            futures.append(self._threads.submit(self.ask, rng.choice(["east", "west"])))
+        return [future.result() for future in futures]
+
+    def disturb(self, engine: str, **how: Any) -> None:
+        assert self.server.request(f"/engine-{engine}/disturb", how)[0] == 200
+
+    def get(self, path: str) -> Any:
+        status, _, body = self.server.request(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    def until(self, said: Any, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not said():
+            assert time.monotonic() < end, "it did not come about"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def fleet(server) -> Iterator[Fleet]:
+    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
+    driver = subprocess.Popen(
+        [sys.executable, __file__, address],
+        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    running = Fleet(server, driver)
+    try:
+        running.wait()
+        for name in ("east", "west"):
+            running.until(lambda name=name: running.get(f"/{name}/v2/routing")["version"] > 0)
+        running.load(2.0)
+        yield running
+    finally:
+        if driver.stdin is not None:
+            driver.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.wait(60)
+        driver.kill()
+
+
+def shares(seen: list[Seen]) -> dict[str, float]:
+    counts = Counter(one.engine for one in seen)
+    return {name: count / len(seen) for name, count in counts.items()}
+
+
+def test_requests_stay_at_home_while_there_is_room(fleet: Fleet) -> None:
+    seen = fleet.load(4.0)
+    assert {one.status for one in seen} == {200}
+    assert shares(seen).get("east", 0) > 0.3
+    assert shares(seen).get("west", 0) > 0.3
+
+
+def test_streams_come_token_by_token(fleet: Fleet) -> None:
+    status, headers, body = fleet.server.request("/east/v2/models/llm/generate_stream", BODY)
+    events = [json.loads(line[6:]) for line in body.decode().split("\n\n") if line]
+    assert (status, headers["x-parm-engine"]) == (200, "east")
+    assert [event["text_output"] for event in events] == ["token0", "token1", "token2"]
+    assert all(event["emulated"] for event in events)
+
+
+def test_bad_requests_are_refused_and_are_not_an_engines_fault(fleet: Fleet) -> None:
+    path = "/east/v2/models/llm/generate"
+    status, headers, body = fleet.server.request(path, {"text_input": 7})
+    assert (status, headers["x-parm-attempts"]) == (400, "1")
+    assert b"text_input" in body
+    status, _, body = fleet.server.request(path, BODY, {"x-parm-demand": "odd"})
+    assert status == 400
+    assert b"x-parm-demand" in body
+
+
+def test_a_session_stays_at_its_engine(fleet: Fleet) -> None:
+    assert len({fleet.ask("east", **{"x-parm-session": "user-1"}).engine for _ in range(10)}) == 1
+
+
+def test_a_model_with_a_code_is_an_engine_and_a_front_end_needs_no_control_plane(fleet: Fleet) -> None:
+    images, labels = fleet.server.images[:40], fleet.server.labels[:40]
+    right = 0
+    for image, label in zip(images, labels, strict=True):
+        status, headers, body = fleet.server.request(
+            "/solo/v2/models/digits/infer", fleet.server.document(image[None])
+        )
+        assert (status, headers["x-parm-engine"]) == (200, "digits")
+        answer = json.loads(body)
+        assert answer["model_name"] == "digits"
+        right += int(np.argmax(answer["outputs"][0]["data"])) == label
+    assert right >= 34
+    status, headers, body = fleet.server.request("/solo/v2/models/odd/infer", {"inputs": []})
+    assert (status, headers["x-parm-attempts"]) == (404, "1")
+    assert b"digits" in body
+
+
+def test_without_its_control_plane_no_request_fails(fleet: Fleet) -> None:
+    before = fleet.get("/east/v2/routing")["version"]
+    pids = replica_pids(applications(fleet.server.cluster), "FleetControl")
+    assert len(pids) == 1
+    os.kill(pids[0], signal.SIGKILL)
+    seen = fleet.load(6.0)
+    assert {one.status for one in seen} == {200}
+    # Serve starts another one, whose plans are newer.
+    fleet.until(lambda: fleet.get("/east/v2/routing")["version"] > before + 100, 90)
+
+
+def test_a_slow_engine_loses_its_share_and_returns_in_steps(fleet: Fleet) -> None:
+    def penalty() -> float:
+        return fleet.get("/control/snapshot")["penalties"].get("east", [1.0])[0]
+
+    before = shares(fleet.load(4.0))["east"]
+    fleet.disturb("east", slow=10.0)
+    fleet.load(5.0)
+    seen = fleet.load(4.0)
+    assert {one.status for one in seen} == {200}
+    assert shares(seen).get("east", 0.0) <= 0.1 * before
+    status, _, body = fleet.server.request("/control/explain?demand=east/default")
+    assert status == 200
+    assert b"east: penalised to" in body
+    fleet.disturb("east")
+    steps = set()
+    end = time.monotonic() + 90
+    while (left := penalty()) < 1:
+        steps.add(round(left, 3))
+        fleet.load(1.0)
+        assert time.monotonic() < end
+    assert len(steps) >= 3
+    fleet.load(2.0)
+    assert shares(fleet.load(4.0))["east"] > 0.6 * before
+
+
+def test_a_storm_is_bounded_and_refusals_are_told(fleet: Fleet) -> None:
+    before = {name: fleet.get(f"/{name}/v2/routing")["retries"] for name in ("east", "west")}
+    for engine in ("east", "west", "south"):
+        fleet.disturb(engine, failing=True)
+    seen = fleet.load(4.0)
+    for engine in ("east", "west", "south"):
+        fleet.disturb(engine)
+    assert {one.status for one in seen} == {500}
+    for name, was in before.items():
+        now = fleet.get(f"/{name}/v2/routing")["retries"]
+        assert now["granted"] - was["granted"] <= 0.2 * (now["offered"] - was["offered"]) + 40
+        assert now["in_backoff"] == 0
+
+
+def test_an_engine_that_is_gone_gets_nothing(fleet: Fleet) -> None:
+    fleet.tell(delete="engine-west")
+    time.sleep(0.5)
+    seen = fleet.load(4.0)
+    assert {one.status for one in seen} == {200}
+    assert "west" not in shares(seen)
+    fleet.until(lambda: fleet.get("/control/snapshot")["capacities"][1] == 0.0)
+
+
+def _drive(address: str) -> None:
+    import ray
+    from ray import serve
+
+    from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
+    from parm_ray.config.token_engine import TokenEngineSettings
+    from parm_ray.serve.fleet.app import control_plane, front_end, token_engine
+
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    document = yaml.safe_load((ROOT / "serve_configs" / "routing" / "emulated_fleet.yaml").read_text())
+    builders = {
+        "control_plane": (control_plane, FleetSettings),
+        "front_end": (front_end, FrontEndArguments),
+        "token_engine": (token_engine, TokenEngineSettings),
+    }
+    for app in document["applications"]:
+        build, model = builders[app["import_path"].split(":")[1]]
+        args = model.model_validate(app["args"])
+        serve.run(build(args), name=app["name"], route_prefix=app["route_prefix"])
+    alone = {
+        "front_ends": {"solo": {"demands": [{"rate": 10}]}},
+        "engines": {"digits": {"app": "parm", "latency": {"rate": 200}}},
+        "network_ms": {"solo": {"digits": 0}},
+    }
+    arguments = FrontEndArguments.model_validate(
+        {"fleet": alone, "name": "solo", "control": "nobody", "num_cpus": 0.1}
+    )
+    serve.run(front_end(arguments), name="solo", route_prefix="/solo")
+    print("done", flush=True)
+    for line in sys.stdin:
+        serve.delete(json.loads(line)["delete"])
+        print("done", flush=True)
+    for name in [*(app["name"] for app in document["applications"]), "solo"]:
+        serve.delete(name, _blocking=False)
+
+
+if __name__ == "__main__":
+    _drive(sys.argv[1])

@@ -1,0 +1,165 @@
+"""What the control plane makes of what it hears: rates, ages, health, penalties, plans that stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from parm_ray.routing.fleet import MM1, Demand, Engine, Fleet
+from parm_ray.routing.fleet.feedback import Feedback
+from parm_ray.routing.planes import Ages, ControlPlane, ControlRule, PenaltyRule, Report, Seen
+from tests.support.fleets import three_regions
+
+RULE = ControlRule(smoothing=1.0)
+
+
+def heard(control: ControlPlane, now: float, rates: dict[str, float], seen: dict[str, Seen] | None = None):
+    for name, rate in rates.items():
+        count = round(rate * 10)
+        control.inputs.report(Report(name, "0", 10.0, {"default": count}, engines=seen or {}), now)
+
+
+def test_without_any_word_the_plan_is_for_what_was_declared() -> None:
+    snapshot = ControlPlane(three_regions(), RULE).decide(0.0, 1000.0)
+    assert snapshot is not None
+    assert snapshot.mean_s == pytest.approx(0.11006, rel=1e-3)
+    assert snapshot.loads == pytest.approx([89.89, 89.69, 70.42], abs=0.02)
+    assert set(snapshot.ages_s.values()) == {None}
+
+
+def test_rates_that_are_heard_take_the_place_of_the_declared_ones() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    heard(control, 5.0, {"A": 36, "B": 48, "C": 16})
+    snapshot = control.decide(6.0, 0.0)
+    assert snapshot is not None
+    # At four tenths of the load nothing has to travel.
+    assert snapshot.weights == pytest.approx(np.eye(3), abs=1e-6)
+    assert snapshot.ages_s["demand of A"] == pytest.approx(1.0)
+
+
+def test_rates_are_smoothed_and_replicas_add_up() -> None:
+    control = ControlPlane(three_regions(), replace(RULE, smoothing=0.5))
+    for at, count in ((1.0, 100), (2.0, 200)):
+        for replica in ("0", "1"):
+            control.inputs.report(Report("A", replica, 10.0, {"default": count}), at)
+    assert control.inputs.fleet(2.0).rates[0] == pytest.approx(2 * (10 + 0.5 * 10))
+    assert control.inputs.replicas(2.0) == {"A": 2}
+
+
+def test_a_silent_front_end_keeps_its_rate_until_it_is_lost() -> None:
+    control = ControlPlane(three_regions(), replace(RULE, ages=Ages(stale_s=5, lost_s=60)))
+    heard(control, 0.0, {"B": 30})
+    assert control.inputs.fleet(59.0).rates[1] == pytest.approx(30)
+    assert control.inputs.replicas(59.0) == {}
+    assert control.inputs.fleet(61.0).rates[1] == 120
+    assert control.inputs.ages(61.0)["demand of B"] is None
+
+
+def test_a_demand_without_traffic_has_weights_for_its_first_request() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    heard(control, 0.0, {"A": 0, "B": 0, "C": 0})
+    snapshot = control.decide(0.0, 0.0)
+    assert snapshot is not None
+    assert snapshot.weights.sum(axis=1) == pytest.approx([1, 1, 1])
+
+
+def test_with_b_dead_as_much_as_needed_is_shed() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    control.inputs.ready("B", 0.0, 0.0)
+    snapshot = control.decide(0.0, 0.0)
+    assert snapshot is not None
+    assert snapshot.shed.sum() == pytest.approx(79.0, abs=0.01)
+    assert snapshot.weights[:, 1].sum() == 0
+
+
+def slow_c(control: ControlPlane, now: float, factor: float = 10.0) -> None:
+    """All engines answer as their models say, but C."""
+    expected = {"A": 1 / 64, "B": 1 / 52, "C": 1 / 64}
+    seen = {name: Seen(100, 100 * s * (factor if name == "C" else 1)) for name, s in expected.items()}
+    for name, away in (("C", 0.002), ("B", 0.07), ("A", 0.11)):
+        there = {e: replace(one, seconds=one.seconds + 100 * away * (e == "C")) for e, one in seen.items()}
+        rate = {"A": 36.0, "B": 48.0, "C": 16.0}[name]
+        report = Report(name, "0", 10.0, {"default": round(10 * rate)}, engines={"C": there["C"]})
+        control.inputs.report(report, now)
+    control.inputs.report(Report("A", "1", 10.0, {}, engines={"A": seen["A"], "B": seen["B"]}), now)
+
+
+def test_an_engine_that_is_ten_times_as_slow_loses_its_traffic_and_gets_it_back() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    loads = []
+    for n in range(12):
+        slow_c(control, float(n), 10.0 if 1 <= n < 5 else 1.0)
+        snapshot = control.decide(float(n), 0.0)
+        assert snapshot is not None
+        loads.append(float(snapshot.loads[2]))
+        assert snapshot.shed.sum() == 0
+    assert loads[3] <= 0.1 * loads[0]
+    assert loads[4] > 0
+    steps = loads[5:11]
+    assert all(later > earlier for earlier, later in pairwise(steps))
+    assert loads[11] == pytest.approx(loads[0], rel=1e-3)
+    assert control.penalties.reasons == {}
+
+
+def test_a_penalty_turns_no_request_away() -> None:
+    """Panic rule: where only penalised engines may serve, they do."""
+    demands = (Demand("x", 10.0, "only", frozenset({"eu"})), Demand("x", 10.0, "any"))
+    engines = (
+        Engine("eu", MM1(100.0), frozenset({"eu"})),
+        Engine("us", MM1(100.0)),
+        Engine("ap", MM1(100.0)),
+    )
+    control = ControlPlane(Fleet(demands, engines, np.zeros((2, 3))), RULE)
+    for n in range(4):
+        seen = {"eu": Seen(100, 20.0), "us": Seen(100, 1.0), "ap": Seen(100, 1.0)}
+        control.inputs.report(Report("x", "0", 1.0, {"only": 10, "any": 10}, engines=seen), float(n))
+        snapshot = control.decide(float(n), 0.0)
+    assert snapshot is not None
+    assert control.penalties.multipliers["eu"] < 0.1
+    assert snapshot.shed.sum() == 0
+    assert snapshot.weights[0].tolist() == [1, 0, 0]
+
+
+def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = ControlPlane(three_regions(), RULE)
+    first = control.decide(0.0, 0.0)
+
+    def broken(*_: object) -> None:
+        raise ValueError("no solver today")
+
+    monkeypatch.setattr("parm_ray.routing.planes.control.solve", broken)
+    assert control.decide(1.0, 0.0) is first
+    assert control.failed == "no solver today"
+
+
+def test_versions_go_on_where_the_last_control_plane_ended() -> None:
+    control = ControlPlane(three_regions(), RULE, first_version=41)
+    versions = [found.version for _ in range(3) if (found := control.decide(0.0, 0.0)) is not None]
+    assert versions == [41, 42, 43]
+
+
+def test_feedback_moves_shares_to_the_faster_engine() -> None:
+    demands, engines = (Demand("x", 10.0),), (Engine("fast", MM1(100.0)), Engine("slow", MM1(100.0)))
+    rule = ControlRule(policy="feedback", feedback=Feedback(gain=0.3), penalty=PenaltyRule(min_samples=1000))
+    control = ControlPlane(Fleet(demands, engines, np.zeros((1, 2))), rule)
+    seen = {"fast": Seen(100, 1.0), "slow": Seen(100, 2.0)}
+    shares = []
+    for n in range(5):
+        control.inputs.report(Report("x", "0", 1.0, {"default": 10}, engines=seen), float(n))
+        snapshot = control.decide(float(n), 0.0)
+        assert snapshot is not None
+        shares.append(float(snapshot.weights[0, 0]))
+    assert all(later > earlier > 0.5 for earlier, later in pairwise(shares))
+
+
+def test_reports_of_another_fleet_are_refused() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    with pytest.raises(ValueError, match="front_end: D"):
+        control.inputs.report(Report("D", "0", 1.0), 0.0)
+    with pytest.raises(ValueError, match="seconds"):
+        control.inputs.report(Report("A", "0", 0.0), 0.0)
+    with pytest.raises(ValueError, match="policy"):
+        ControlRule(policy="magic")  # type: ignore[arg-type]

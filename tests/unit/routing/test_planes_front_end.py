@@ -1,0 +1,206 @@
+"""A front end's data plane: eligibility in every path, guardrails, old plans, limits, reports."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from parm_ray.core import Overloaded
+from parm_ray.routing.fleet import MM1, Demand, Engine, Fleet, solve
+from parm_ray.routing.fleet.pick import NoEngine
+from parm_ray.routing.fleet.snapshot import Snapshot
+from parm_ray.routing.planes import AdmissionRule, FrontEnd, FrontEndRule, NotEligible, RetryRule
+from tests.support.fleets import front_end_of, published, three_regions
+
+
+def test_an_engine_that_may_not_serve_is_never_chosen_by_whatever_way() -> None:
+    """F1: 100,000 picks with every mechanism on; snapshots that lie about who may, too."""
+    rng = random.Random(7)
+    violations = picks = 0
+    while picks < 100_000:
+        count = rng.randrange(2, 7)
+        has = [frozenset(rng.sample(["gpu", "eu", "big"], rng.randrange(4))) for _ in range(count)]
+        engines = tuple(Engine(f"e{j}", MM1(50.0), has[j]) for j in range(count))
+        demands = tuple(
+            Demand(
+                "here", 5.0, f"d{n}", frozenset(rng.sample(["gpu", "eu", "big"], rng.randrange(3))), 1.0 + n
+            )
+            for n in range(3)
+        )
+        fleet = Fleet(demands, engines, np.array([[rng.random() for _ in engines] for _ in demands]))
+        plane = front_end_of(fleet, "here", rng, admission=AdmissionRule(min_in_flight=3))
+        lying = published(fleet, 1)
+        plane.install(replace(lying, weights=np.ones_like(lying.weights)), 0.0)
+        now = 0.0
+        for _ in range(500):
+            now += rng.expovariate(5.0)
+            demand = rng.choice(demands)
+            roll = rng.random()
+            if roll < 0.02:
+                plane.ready(rng.choice(engines).name, rng.randrange(2), now)
+            elif roll < 0.03:
+                now += 400  # the plan is too old
+                plane.refresh(now)
+            key = f"k{rng.randrange(20)}" if rng.random() < 0.5 else None
+            without = () if rng.random() < 0.7 else (rng.randrange(count),)
+            picks += 1
+            try:
+                j = (
+                    plane.another(demand.name, key, without)
+                    if without
+                    else plane.route(demand.name, now, key)
+                )
+            except (NoEngine, Overloaded):
+                continue
+            violations += not demand.needs <= engines[j].has or j in without
+            plane.begin(j, now)
+            if rng.random() < 0.9:
+                plane.end(j, now, now + 0.1, rng.random() < 0.7)
+    assert violations == 0
+
+
+def test_nobody_may_ever_is_its_own_error() -> None:
+    fleet = Fleet(
+        (Demand("here", 1.0, "eu", frozenset({"eu"})),), (Engine("us", MM1(10.0)),), np.zeros((1, 1))
+    )
+    plane = front_end_of(fleet, "here")
+    with pytest.raises(NotEligible, match="eu"):
+        plane.route("eu", 0.0)
+
+
+def test_shares_are_the_plans() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B", admission=AdmissionRule(burst=1e6))
+    plane.install(published(fleet, 1), 0.0)
+    chosen = np.zeros(3)
+    for n in range(20_000):
+        j = plane.route("default", n / 120)
+        chosen[j] += 1
+        plane.begin(j, n / 120)
+        plane.end(j, n / 120, n / 120, True)
+    assert chosen / chosen.sum() == pytest.approx([0.0, 0.7465, 0.2535], abs=0.01)
+
+
+def test_without_a_plan_it_goes_to_the_nearest() -> None:
+    plane = front_end_of(three_regions(), "B")
+    assert {plane.route("default", 0.0) for _ in range(50)} == {1}
+
+
+def test_an_engine_without_replicas_gets_nothing_at_once_and_the_rest_take_over() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B")
+    plane.install(published(fleet, 1), 0.0)
+    plane.ready("B", 0, 1.0)
+    assert {plane.route("default", 1.0) for _ in range(50)} == {2}
+    plane.ready("C", 0, 2.0)
+    # What the plan uses is gone: whoever is there.
+    assert {plane.route("default", 2.0) for _ in range(50)} == {0}
+    plane.ready("A", 0, 3.0)
+    with pytest.raises(NoEngine):
+        plane.route("default", 3.0)
+    plane.ready("B", 1, 4.0)
+    assert plane.route("default", 4.0) == 1
+
+
+def test_an_older_plan_is_ignored() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B")
+    assert plane.install(published(fleet, 5), 0.0)
+    assert not plane.install(published(fleet, 4), 1.0)
+    assert not plane.install(published(fleet, 5), 1.0)
+    assert plane.snapshot is not None
+    assert plane.snapshot.version == 5
+
+
+def test_a_plan_that_is_too_old_gives_way_to_what_is_near() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B", stale_s=10, expired_s=100)
+    plane.install(published(fleet, 1), 0.0)
+    shares = []
+    for now in (5.0, 50.0, 100.0, 150.0, 200.0, 1000.0):
+        plane.refresh(now)
+        shares.append((plane.freshness(now), round(plane.weights()["default"]["C"], 4)))
+    assert shares == [
+        ("fresh", 0.2535), ("stale", 0.2535), ("stale", 0.2535), ("expired", 0.1268), ("expired", 0.0),
+        ("expired", 0.0),
+    ]  # fmt: skip
+
+
+def test_failures_in_a_row_keep_an_engine_to_a_tenth_until_one_succeeds() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B")
+    plane.install(published(fleet, 1), 0.0)
+    for _ in range(5):
+        plane.begin(1, 0.0)
+        plane.end(1, 0.0, 0.1, False)
+    assert plane.weights()["default"]["B"] == pytest.approx(0.07465 / (0.07465 + 0.2535), abs=1e-3)
+    plane.begin(1, 0.0)
+    plane.end(1, 0.0, 0.1, True)
+    assert plane.weights()["default"]["B"] == pytest.approx(0.7465, abs=1e-3)
+
+
+def test_full_engines_spill_over_and_then_turn_away_the_least_important_first() -> None:
+    demands = (Demand("x", 50.0, "gold", shed_price_s=100.0), Demand("x", 50.0, "free", shed_price_s=1.0))
+    engines = (Engine("near", MM1(100.0)), Engine("far", MM1(100.0)))
+    fleet = Fleet(demands, engines, np.array([[0.0, 0.1]] * 2))
+    plane = front_end_of(fleet, "x", admission=AdmissionRule(burst=1.0, reserve=0.5, min_in_flight=10))
+    plane.install(published(fleet, 1), 0.0)
+    taken = {"gold": 0, "free": 0}
+    refused = {"gold": False, "free": False}
+    while not refused["gold"]:
+        for name in ("free", "gold"):
+            try:
+                plane.begin(plane.route(name, 0.0), 0.0)
+                taken[name] += 1
+            except Overloaded:
+                refused[name] = True
+            assert refused["free"] or not refused["gold"]
+    assert plane.in_flight.min() >= 10
+    assert taken["gold"] > taken["free"]
+
+
+def test_a_report_says_what_happened_since_the_last() -> None:
+    plane = front_end_of(three_regions(), "B")
+    j = plane.route("default", 1.0)
+    plane.begin(j, 1.0)
+    plane.end(j, 1.0, 1.5, True)
+    plane.begin(j, 2.0)
+    plane.begin(j, 3.0)
+    plane.end(j, 3.0, 3.5, False)
+    plane.begin(j, 3.0)
+    plane.end(j, 3.0, 3.5, None)
+    report = plane.report(4.0)
+    seen = report.engines["B"]
+    assert (report.seconds, report.arrivals, report.sent) == (4.0, {"default": 1}, 4)
+    assert (seen.answers, seen.seconds, seen.failures, seen.waiting, seen.waited_s) == (1, 0.5, 1, 1, 2.0)
+    # One answer after 0.5 s, one that has waited for 2 s: slower than the answers alone say.
+    assert seen.mean_s == pytest.approx(1.25)
+    again = plane.report(5.0)
+    assert (again.arrivals, again.engines["B"].answers, again.engines["B"].waiting) == ({"default": 0}, 0, 1)
+
+
+def test_the_budget_follows_the_plans_utilisation_and_what_is_in_flight() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B", retry=RetryRule(most=0.2, full_below=0.5, none_above=0.95))
+    assert plane.budget.ratio == pytest.approx(0.2)
+    plane.install(published(fleet, 1), 0.0)
+    assert plane.budget.ratio == pytest.approx(0.2 * (0.95 - 250 / 280) / 0.45, abs=1e-6)
+    plane.in_flight += 1000
+    plane.refresh(1.0)
+    assert plane.budget.ratio == 0
+
+
+def test_a_front_end_that_the_fleet_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="nowhere"):
+        FrontEnd("nowhere", "0", three_regions(), FrontEndRule(), random.Random(1), 0.0)
+    with pytest.raises(ValueError, match="stale_s"):
+        FrontEndRule(stale_s=10, expired_s=1)
+
+
+def test_a_snapshot_of_a_plan_without_prices_explains_itself() -> None:
+    fleet = three_regions()
+    snapshot = Snapshot.of(solve(fleet).routing, version=1, created=0.0, ages_s={})
+    assert any("by feedback" in line for line in snapshot.explain("B/default"))
