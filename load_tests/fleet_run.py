@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             config = Path(folder) / "fleet.yaml"
             source = ROOT / "serve_configs" / "routing" / "emulated_fleet.yaml"
             render_config(source, config, http_port=running.http_port, root=ROOT)
-            deploy(running, config)
+            deploy(running, config, ready_path="/east/v2/health/ready")
             rows = asyncio.run(_run(running, options.seconds, options.batch))
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -30,13 +30,14 @@ def build(settings: Settings) -> Application:
     """
     manifest, deployed, parities, backup = pools(settings)
     placed = RequestRouterConfig(request_router_class=cast(Any, ROUTER))
+    usual = RequestRouterConfig()
     ingress = serve.deployment(
         name=INGRESS,
         num_replicas=settings.ingress.replicas,
         max_ongoing_requests=settings.ingress.max_ongoing_requests,
         ray_actor_options={"num_cpus": settings.ingress.num_cpus},
         graceful_shutdown_wait_loop_s=0.5,
-        request_router_config=placed if settings.ingress.engine else None,
+        request_router_config=placed if settings.ingress.engine else usual,
     )(Ingress)
     return ingress.bind(settings, manifest, deployed, backup, *parities)
 

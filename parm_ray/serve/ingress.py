@@ -147,7 +147,7 @@ class Ingress:
             return status, dict(answer.headers), bytes(answer.body)
         return 200, out, content
 
-    def signals(self) -> EngineSignals:
+    async def signals(self) -> EngineSignals:
         """What the control plane asks an engine."""
         queue = self._driver.pools[DEPLOYED].queue
         whole = self._settings.model.replicas

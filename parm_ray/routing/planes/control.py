@@ -71,6 +71,7 @@ class ControlPlane:
         """
         fleet = self.inputs.fleet(now)
         seen = {engine.name: self._seen(fleet, engine.name, now) for engine in fleet.engines}
+        self.inputs.judged()
         try:
             plan = (
                 self._fed_back(fleet, seen) if self.rule.policy == "feedback" else self._planned(fleet, seen)

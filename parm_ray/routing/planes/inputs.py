@@ -31,11 +31,12 @@ class Ages:
 
 @dataclass
 class _Heard:
-    """What one replica of a front end said last, and its smoothed rates."""
+    """What one replica of a front end said last, its smoothed rates, what it saw since the last decision."""
 
-    report: Report
+    front_end: str
     at: float
     rates: dict[str, float]
+    seen: dict[str, Seen]
 
 
 class Inputs:
@@ -65,7 +66,12 @@ class Inputs:
             for name in {*rates, *before.rates}:
                 was = before.rates.get(name, 0.0)
                 rates[name] = was + self._smoothing * (rates.get(name, 0.0) - was)
-        self._heard[report.front_end, report.replica] = _Heard(report, now, rates)
+        seen = dict(report.engines)
+        for engine, one in before.seen.items() if before is not None else ():
+            # What was out then has ended since, or is out still.
+            ended = replace(one, waiting=0, waited_s=0.0)
+            seen[engine] = ended + seen[engine] if engine in seen else ended
+        self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen)
 
     def ready(self, engine: str, share: float, now: float) -> None:
         """Of an engine's replicas that share is ready, 0..1."""
@@ -94,18 +100,19 @@ class Inputs:
         )
 
     def seen(self, engine: str, now: float) -> list[tuple[str, Seen]]:
-        """Return what front ends saw of an engine in their last interval, by front end; not what is stale."""
-        return [
-            (heard.report.front_end, heard.report.engines[engine])
-            for heard in self._fresh(now)
-            if engine in heard.report.engines
-        ]
+        """Return what front ends saw of an engine since `judged`, by front end; not what is stale."""
+        return [(heard.front_end, heard.seen[engine]) for heard in self._fresh(now) if engine in heard.seen]
+
+    def judged(self) -> None:
+        """A decision was made of what was seen; the next one looks at what comes from now on."""
+        for heard in self._heard.values():
+            heard.seen = {}
 
     def replicas(self, now: float) -> dict[str, int]:
         """Return how many replicas of each front end report."""
         counts: dict[str, int] = {}
         for heard in self._fresh(now):
-            counts[heard.report.front_end] = counts.get(heard.report.front_end, 0) + 1
+            counts[heard.front_end] = counts.get(heard.front_end, 0) + 1
         return counts
 
     def ages(self, now: float) -> dict[str, float | None]:

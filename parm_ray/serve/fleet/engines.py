@@ -37,8 +37,8 @@ class Engine(Protocol):
     def stream(self, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
         """Yield an answer piece by piece; only for models that have such answers."""
 
-    def signals(self) -> EngineSignals:
-        """Say how it is. Cheap: asked every interval."""
+    async def signals(self) -> EngineSignals:
+        """Say how it is. Cheap: asked every interval. (Serve would run what is not async on a thread.)"""
 
 
 @dataclass(frozen=True)

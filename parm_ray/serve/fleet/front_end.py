@@ -50,6 +50,15 @@ async def _refuse(request: Request, error: ParmError) -> JSONResponse:
     return JSONResponse(responses.error_body(str(error)), status, headers)
 
 
+# Above the class: `serve.ingress` freezes the routes with what is defined by then.
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+
+
+def _without_hops(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+
+
 @serve.ingress(api)
 class FleetFrontEnd:
     """One front end; every replica of it is a data plane of its own.
@@ -204,11 +213,3 @@ class FleetFrontEnd:
                 heard = False
             front_end.refresh(monotonic())
             self._metrics.report(front_end, monotonic())
-
-
-def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
-
-
-def _without_hops(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}

@@ -38,6 +38,33 @@ class Disturbance(Strict):
 api = FastAPI(title="parm_ray emulated engine")
 
 
+class _BrokenError(RuntimeError):
+    """The emulated failure."""
+
+
+_JSON = {"content-type": "application/json"}
+
+
+def _mean(times: deque[float]) -> float | None:
+    return sum(times) / len(times) if times else None
+
+
+def _asked(body: bytes) -> tuple[int, int]:
+    """Return the prompt's tokens (words) and how many are asked for."""
+    try:
+        document: Any = json.loads(body)
+    except ValueError as error:
+        raise InvalidInput("body", "a JSON object", str(error)[:100]) from None
+    if not isinstance(document, dict) or not isinstance(document.get("text_input"), str):
+        raise InvalidInput("text_input", "a string", "none" if isinstance(document, dict) else "no object")
+    parameters = document.get("parameters") or {}
+    count = parameters.get("max_tokens", 16) if isinstance(parameters, dict) else None
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _LONGEST:
+        raise InvalidInput("parameters.max_tokens", f"1..{_LONGEST}", str(count)[:40])
+    return len(document["text_input"].split()), count
+
+
+# Below all that it uses: `serve.ingress` freezes it with what is defined by then.
 @serve.ingress(api)
 class TokenEngine:
     """One replica: prompts are read one at a time, answers are written `slots` at a time.
@@ -84,7 +111,7 @@ class TokenEngine:
             event = {"model_name": model, "text_output": token, "emulated": True}
             yield f"data: {json.dumps(event)}\n\n".encode()
 
-    def signals(self) -> EngineSignals:
+    async def signals(self) -> EngineSignals:
         """TTFT and TBT are means of the answers since it was last asked."""
         utilization = min(1.0, self._active / self._settings.slots)
         said = EngineSignals(1.0, utilization, self._queued, _mean(self._first), _mean(self._between))
@@ -123,29 +150,3 @@ class TokenEngine:
         finally:
             self._active -= 1
             self._slots.release()
-
-
-class _BrokenError(RuntimeError):
-    """The emulated failure."""
-
-
-_JSON = {"content-type": "application/json"}
-
-
-def _mean(times: deque[float]) -> float | None:
-    return sum(times) / len(times) if times else None
-
-
-def _asked(body: bytes) -> tuple[int, int]:
-    """Return the prompt's tokens (words) and how many are asked for."""
-    try:
-        document: Any = json.loads(body)
-    except ValueError as error:
-        raise InvalidInput("body", "a JSON object", str(error)[:100]) from None
-    if not isinstance(document, dict) or not isinstance(document.get("text_input"), str):
-        raise InvalidInput("text_input", "a string", "none" if isinstance(document, dict) else "no object")
-    parameters = document.get("parameters") or {}
-    count = parameters.get("max_tokens", 16) if isinstance(parameters, dict) else None
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _LONGEST:
-        raise InvalidInput("parameters.max_tokens", f"1..{_LONGEST}", str(count)[:40])
-    return len(document["text_input"].split()), count

@@ -49,6 +49,16 @@ def test_rates_are_smoothed_and_replicas_add_up() -> None:
     assert control.inputs.replicas(2.0) == {"A": 2}
 
 
+def test_what_is_seen_between_two_decisions_is_judged_together_and_once() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    for at in (1.0, 1.5):
+        seen = {"A": Seen(7, 0.7, 1, waiting=2, waited_s=0.5)}
+        control.inputs.report(Report("A", "0", 0.5, {"default": 7}, engines=seen), at)
+    assert control.inputs.seen("A", 2.0) == [("A", Seen(14, 1.4, 2, waiting=2, waited_s=0.5))]
+    control.decide(2.0, 0.0)
+    assert control.inputs.seen("A", 2.0) == []
+
+
 def test_a_silent_front_end_keeps_its_rate_until_it_is_lost() -> None:
     control = ControlPlane(three_regions(), replace(RULE, ages=Ages(stale_s=5, lost_s=60)))
     heard(control, 0.0, {"B": 30})
