@@ -161,6 +161,7 @@ def _row(
         "p50_ms": _quantile(times, 0.5),
         "p99_ms": _quantile(times, 0.99),
         "shed": {demand: shed[demand] / count for demand, count in sorted(demands.items())},
+        "refused_within_ms_p50": _quantile(spent, 0.5),
         "refused_within_ms_p99": _quantile(spent, 0.99),
         "sent": 1 + retries["granted"] / max(1, retries["offered"]),
         "engines": {engine: engines[engine] / max(1, len(times)) for engine in ENGINES},
@@ -206,7 +207,7 @@ async def _settled(session: aiohttp.ClientSession, limit_s: float = 120.0) -> No
 def _print(rows: list[dict[str, Any]]) -> None:
     table = Table(
         "phase", "requests", "statuses", "answered/s", "of capacity", "p50 ms", "p99 ms", "shed",
-        "refused in", "sent", "shares",
+        "refused in ms, p50", "p99", "sent", "shares",
         "at the end", title=f"capacity {CAPACITY:.1f}/s", title_justify="left",
     )  # fmt: skip
     for row in rows:
@@ -218,7 +219,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f"{row['of_capacity']:.3f}",
             *("-" if row[name] is None else f"{row[name]:.0f}" for name in ("p50_ms", "p99_ms")),
             ", ".join(f"{demand} {100 * share:.1f} %" for demand, share in row["shed"].items()),
-            "-" if row["refused_within_ms_p99"] is None else f"{row['refused_within_ms_p99']:.2f} ms",
+            *(
+                "-" if row[name] is None else f"{row[name]:.2f}"
+                for name in ("refused_within_ms_p50", "refused_within_ms_p99")
+            ),
             f"{row['sent']:.3f}",
             *(
                 ", ".join(f"{name} {100 * share:.0f}" for name, share in row[key].items())

@@ -65,15 +65,15 @@ class FeedbackSettings(Strict):
 class ControlSettings(Strict):
     """The control plane.
 
-    interval_ms: between two decisions. policy: planned, the optimizer; feedback, the baseline. smoothing: of
-    reported rates, the weight of the newest. network: declared round trips, or those that front ends
+    interval_ms: between two decisions. policy: planned, the optimizer; feedback, the baseline. smoothing_s:
+    the time that reported rates are averaged over. network: declared round trips, or those that front ends
     measure. stale_s, lost_s: ages of what was heard. history: snapshots that are kept to be looked at.
     num_cpus: of its process.
     """
 
     interval_ms: Annotated[float, Field(ge=10, le=3_600_000)] = 1000.0
     policy: Literal["planned", "feedback"] = "planned"
-    smoothing: Annotated[float, Field(gt=0, le=1)] = 0.5
+    smoothing_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
     network: Literal["declared", "measured"] = "declared"
     stale_s: Seconds = 5.0
     lost_s: Seconds = 180.0
@@ -90,7 +90,7 @@ class ControlSettings(Strict):
     def rule(self) -> ControlRule:
         """Return it in seconds."""
         ages = Ages(self.stale_s, self.lost_s)
-        return ControlRule(self.policy, self.smoothing, ages, self.penalty.rule(), self.feedback.rule())
+        return ControlRule(self.policy, self.smoothing_s, ages, self.penalty.rule(), self.feedback.rule())
 
 
 class RetrySettings(Strict):
@@ -127,7 +127,7 @@ class RetrySettings(Strict):
 class AdmissionSettings(Strict):
     """Who is turned away when there is too much; see `routing.planes.AdmissionRule`."""
 
-    burst: Annotated[float, Field(gt=0, le=1000)] = 2.0
+    burst: Annotated[float, Field(gt=0, le=1000)] = 1.5
     reserve: Annotated[float, Field(ge=0, lt=1)] = 0.2
     min_in_flight: Count = 2
     slack: Annotated[float, Field(ge=1, le=10)] = 1.05

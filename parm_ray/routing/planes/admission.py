@@ -23,7 +23,7 @@ class AdmissionRule:
     worth of requests that the bucket saves.
     """
 
-    burst: float = 2.0
+    burst: float = 1.5
     reserve: float = 0.2
     min_in_flight: int = 2
     slack: float = 1.05

@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 class ControlRule:
     """How the control plane decides.
 
-    policy: planned: the optimizer; feedback: the controller of the old way, the baseline. smoothing: of
-    reported rates. ages: from when on what was heard is stale, and lost.
+    policy: planned: the optimizer; feedback: the controller of the old way, the baseline. smoothing_s: of
+    reported rates, seconds. ages: from when on what was heard is stale, and lost.
     """
 
     policy: Policy = "planned"
-    smoothing: float = 0.5
+    smoothing_s: float = 5.0
     ages: Ages = field(default_factory=Ages)
     penalty: PenaltyRule = field(default_factory=PenaltyRule)
     feedback: Feedback = field(default_factory=lambda: Feedback(gain=0.1))
@@ -56,7 +56,7 @@ class ControlPlane:
     def __init__(self, fleet: Fleet, rule: ControlRule, first_version: int = 1) -> None:
         names = [engine.name for engine in fleet.engines]
         self.rule = rule
-        self.inputs = Inputs(fleet, rule.ages, rule.smoothing)
+        self.inputs = Inputs(fleet, rule.ages, rule.smoothing_s)
         self.penalties = Penalties(names, rule.penalty)
         self.snapshot: Snapshot | None = None
         self.failed: str | None = None

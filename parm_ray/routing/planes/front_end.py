@@ -24,8 +24,9 @@ from parm_ray.routing.planes.signals import Report, Seen
 
 Array = NDArray[np.float64]
 
-# An engine that failed so often in a row keeps that part of its weight until a call succeeds.
-FAILURES_IN_ROW, KEPT = 5, 0.1
+# An engine that failed so often in a row keeps that part of its weight until a call succeeds, and after as
+# many again that part of it once more, down to the least.
+FAILURES_IN_ROW, KEPT, LEAST_KEPT = 5, 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,8 @@ class FrontEnd:
         took_s = now - began if took_s is None else took_s
         self._seen[engine] += Seen(1, took_s) if outcome else Seen(failures=1)
         self._in_row[engine] = 0 if outcome else self._in_row[engine] + 1
-        guard = KEPT if self._in_row[engine] >= FAILURES_IN_ROW else 1.0
+        # By its weight alone: who fails at once has nothing in flight, and looks like the less loaded one.
+        guard = max(LEAST_KEPT, KEPT ** (self._in_row[engine] // FAILURES_IN_ROW))
         if guard != self._guard[engine]:
             self._guard[engine] = guard
             self._reweigh(now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -42,14 +43,14 @@ class _Heard:
 class Inputs:
     """The fleet as it was declared, and what has been heard since.
 
-    fleet: its rates are the defaults of demands that nobody reports. smoothing: of the rates, the weight of
-    the newest interval, 0..1.
+    fleet: its rates are the defaults of demands that nobody reports. smoothing_s: the time
+    within which a reported rate counts for most of what is planned with; 0 = the newest interval alone.
     """
 
-    def __init__(self, fleet: Fleet, ages: Ages, smoothing: float = 0.5) -> None:
-        if not 0 < smoothing <= 1:
-            raise ValueError(f"smoothing: expected above 0, at most 1, got {smoothing}")
-        self._fleet, self._ages, self._smoothing = fleet, ages, smoothing
+    def __init__(self, fleet: Fleet, ages: Ages, smoothing_s: float = 5.0) -> None:
+        if not (math.isfinite(smoothing_s) and smoothing_s >= 0):
+            raise ValueError(f"smoothing_s: expected seconds >= 0, got {smoothing_s}")
+        self._fleet, self._ages, self._smoothing_s = fleet, ages, smoothing_s
         self._heard: dict[tuple[str, str], _Heard] = {}
         self._ready: dict[str, tuple[float, float]] = {}
         self._network: dict[tuple[str, str], tuple[float, float]] = {}
@@ -63,9 +64,11 @@ class Inputs:
         before = self._heard.get((report.front_end, report.replica))
         rates = {name: count / report.seconds for name, count in report.arrivals.items()}
         if before is not None and now - before.at <= self._ages.lost_s:
+            # By time, not by report: rates are as noisy as the time is short that they were counted in.
+            weight = -math.expm1(-report.seconds / self._smoothing_s) if self._smoothing_s else 1.0
             for name in {*rates, *before.rates}:
                 was = before.rates.get(name, 0.0)
-                rates[name] = was + self._smoothing * (rates.get(name, 0.0) - was)
+                rates[name] = was + weight * (rates.get(name, 0.0) - was)
         seen = dict(report.engines)
         for engine, one in before.seen.items() if before is not None else ():
             # What was out then has ended since, or is out still.

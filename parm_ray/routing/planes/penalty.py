@@ -16,16 +16,21 @@ from dataclasses import dataclass, replace
 _SIGMA = 1.4826
 
 
+LEAST_SPREAD = 0.5
+"""Of what is expected: engines that agree by chance do not make a third one an outlier that is as usual."""
+
+
 @dataclass(frozen=True)
 class PenaltyRule:
     """When an engine is penalised, and how.
 
     deviations: so many robust standard deviations above the median, and `least_ratio` times the median, is
     an outlier. slo_s: slower than that is one too, unless the median engine is as well (seconds; None = no
-    bound). failed_share: of its calls, above the median's. min_samples: calls in an interval below which
-    nothing is known. step: what a bad interval multiplies the weight by; floor: the least it gets to;
-    recovery: what a good interval, or one of which nothing is known, multiplies it by until it is 1 again.
-    max_share: of the engines, how many may be penalised at once, rounded down.
+    bound). failed_share: of its calls, above the median's. min_samples: calls that it takes to judge an
+    engine; probes: to judge one that is penalised, and gets few. patience: intervals within which calls
+    count together; a penalised engine that got none for so long is given more. step: what a bad judgement
+    multiplies the weight by; floor: the least it gets to; recovery: what a good one multiplies it by until it
+    is 1 again. max_share: of the engines, how many may be penalised at once, rounded down.
     """
 
     deviations: float = 4.0
@@ -84,7 +89,7 @@ class Penalties:
         self._rule = rule
         self.multipliers = dict.fromkeys(engines, 1.0)
         self.reasons: dict[str, str] = {}
-        # Of penalised engines: what the probes since the last judgement said, and for how many intervals.
+        # What calls since the last judgement said, and for how many intervals.
         self._probed: dict[str, tuple[Health, int]] = {}
 
     def update(self, seen: Mapping[str, Health]) -> dict[str, float]:
@@ -111,25 +116,21 @@ class Penalties:
         return dict(now)
 
     def _gathered(self, seen: Mapping[str, Health]) -> tuple[dict[str, Health], set[str]]:
-        """Return what is known of each engine, and the penalised ones whose probes are too few to tell."""
-        rule, found, waiting = self._rule, dict(seen), set()
+        """Return what is known of each engine, and those of which there is too little yet to tell.
+
+        Calls of several intervals count together until they are enough: an engine that front ends avoid
+        already must not stay unjudged for it.
+        """
+        rule, found, waiting = self._rule, {}, set()
         for name, multiplier in self.multipliers.items():
-            if multiplier == 1:
-                self._probed.pop(name, None)
-                continue
-            before, intervals = self._probed.get(name, (Health(None), 0))
+            before, intervals = self._probed.pop(name, (Health(None), 0))
             health, intervals = _together(before, seen.get(name, Health(None))), intervals + 1
-            if health.samples >= rule.probes:
-                self._probed.pop(name, None)
+            if health.samples >= (rule.min_samples if multiplier == 1 else rule.probes):
                 # Few as they are, they are all that a penalised engine gets to show.
                 found[name] = replace(health, samples=max(health.samples, rule.min_samples))
-            elif intervals >= rule.patience:
-                self._probed.pop(name, None)
-                found.pop(name, None)
-            else:
+            elif intervals < rule.patience:
                 self._probed[name] = (health, intervals)
                 waiting.add(name)
-                found.pop(name, None)
         return found, waiting
 
     def _outliers(self, seen: Mapping[str, Health]) -> dict[str, tuple[float, str]]:
@@ -146,6 +147,7 @@ class Penalties:
         if len(ratios) > 1:
             middle = _median(list(ratios.values()))
             spread = _SIGMA * _median([abs(ratio - middle) for ratio in ratios.values()])
+            spread = max(spread, LEAST_SPREAD)
             for name, ratio in ratios.items():
                 if ratio > middle + rule.deviations * spread and ratio > rule.least_ratio * middle:
                     found[name] = (ratio, f"{ratio:.1f} times its expected latency, the median {middle:.1f}")

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from parm_ray.redundancy.budget import Budget
 
+SAVED_S = 2.0
+"""For how long what is not used is saved: a storm after a quiet time gets no more than that at once."""
+
 
 @dataclass(frozen=True)
 class RetryRule:
@@ -59,7 +62,7 @@ class RetryBudget:
 
     def __init__(self, rule: RetryRule) -> None:
         self.rule = rule
-        self._budget = Budget(rule.most)
+        self._budget = Budget(rule.most, window_s=SAVED_S)
         self.offered = self.granted = self.refused = self.in_backoff = 0
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from parm_ray.routing.fleet.feedback import Feedback
 from parm_ray.routing.planes import Ages, ControlPlane, ControlRule, PenaltyRule, Report, Seen
 from tests.support.fleets import three_regions
 
-RULE = ControlRule(smoothing=1.0)
+RULE = ControlRule(smoothing_s=0.0)
 
 
 def heard(control: ControlPlane, now: float, rates: dict[str, float], seen: dict[str, Seen] | None = None):
@@ -41,7 +42,7 @@ def test_rates_that_are_heard_take_the_place_of_the_declared_ones() -> None:
 
 
 def test_rates_are_smoothed_and_replicas_add_up() -> None:
-    control = ControlPlane(three_regions(), replace(RULE, smoothing=0.5))
+    control = ControlPlane(three_regions(), replace(RULE, smoothing_s=10 / math.log(2)))
     for at, count in ((1.0, 100), (2.0, 200)):
         for replica in ("0", "1"):
             control.inputs.report(Report("A", replica, 10.0, {"default": count}), at)

@@ -129,6 +129,20 @@ def test_a_plan_that_is_too_old_gives_way_to_what_is_near() -> None:
     ]  # fmt: skip
 
 
+def test_who_fails_at_once_is_avoided_though_nothing_is_in_flight_there() -> None:
+    fleet = Fleet((Demand("x", 10.0),), (Engine("a", MM1(50.0)), Engine("b", MM1(50.0))), np.zeros((1, 2)))
+    plane = front_end_of(fleet, "x", admission=AdmissionRule(burst=1e6))
+    plane.install(published(fleet, 1), 0.0)
+    sent = [0, 0]
+    for _ in range(500):
+        j = plane.route("default", 0.0)
+        sent[j] += 1
+        plane.begin(j, 0.0)
+        if j == 0:
+            plane.end(j, 0.0, 0.0, False)
+    assert 10 <= sent[0] < 40
+
+
 def test_failures_in_a_row_keep_an_engine_to_a_tenth_until_one_succeeds() -> None:
     fleet = three_regions()
     plane = front_end_of(fleet, "B")

@@ -90,6 +90,17 @@ def test_one_that_gets_no_call_at_all_is_given_more_after_a_while() -> None:
     assert lefts == pytest.approx([0.02] * 3 + [0.04] * 4 + [0.08])
 
 
+def test_calls_of_several_intervals_count_together_until_they_are_enough() -> None:
+    penalties = Penalties(["a", "b", "c"], PenaltyRule(min_samples=10))
+    failing = {**healths({"a": 1.0, "b": 1.0}), **healths({"c": 1.0}, samples=4, failed={"c": 1.0})}
+    assert [penalties.update(failing)["c"] for _ in range(3)] == [1, 1, 0.25]
+
+
+def test_engines_that_agree_by_chance_make_no_outlier() -> None:
+    left = Penalties(["a", "b", "c"], PenaltyRule()).update(healths({"a": 0.5, "b": 0.5, "c": 2.3}))
+    assert set(left.values()) == {1.0}
+
+
 def test_what_is_not_known_is_neither_good_nor_bad() -> None:
     penalties = Penalties(["a", "b", "c"], PenaltyRule(min_samples=10))
     left = penalties.update({**healths({"a": 1.0, "b": 1.0}), **healths({"c": 50.0}, samples=9)})
