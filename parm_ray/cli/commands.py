@@ -13,8 +13,17 @@ from parm_ray.cli.output import AsJson, fail, printed
 from parm_ray.cli.routing import routing
 from parm_ray.codes import list_codes
 from parm_ray.config import Settings
-from parm_ray.config.loading import load_settings
+from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
+from parm_ray.config.loading import load_applications
+from parm_ray.config.token_engine import TokenEngineSettings
 from parm_ray.core import ConfigError, ParmError
+
+# What a fleet's applications are, beside those with a plan.
+FLEET = {
+    FleetSettings: "a fleet's control plane",
+    FrontEndArguments: "a front end",
+    TokenEngineSettings: "an emulated engine",
+}
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(routing, name="routing")
@@ -40,7 +49,13 @@ def check(
     rows: list[dict[str, Any]] = []
     try:
         for file in files:
-            for name, settings in load_settings(file).items():
+            for name, settings in load_applications(file).items():
+                if not isinstance(settings, Settings):
+                    what = FLEET[type(settings)]
+                    rows.append(
+                        {"file": str(file), "application": name, "plan": what, "deployed": "", "parity": ""}
+                    )
+                    continue
                 if artifacts:
                     from parm_ray.serve.app import check_artifacts
 

@@ -69,6 +69,7 @@ def simulate(
     policy: Annotated[
         Literal["planned", "feedback"] | None, typer.Option(help="of the control plane, not the file's")
     ] = None,
+    page: Annotated[Path | None, typer.Option(help="also write a page with charts over time")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play a fleet with its control plane and front ends in virtual time, and what happens to it."""
@@ -81,6 +82,13 @@ def simulate(
         fail(error)
         return
     result = simulate_fleet(run)
+    if page is not None:
+        from parm_ray.sim.fleet.page import render
+
+        try:
+            page.write_text(render(run, result, file.stem.replace("_", " ")), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            fail(ConfigError(f"--page: {error}"))
     rows = phases(run, result)
     names = [engine.name for engine in run.fleet.engines]
     table = Table(
@@ -132,8 +140,8 @@ def explain(source: Source, demand: Annotated[str, typer.Argument(help="front en
         fail(ConfigError(str(error.args[0])))
 
 
-@routing.command()
-def page(
+@routing.command("page")
+def plan_page(
     sources: Annotated[list[str], typer.Argument(help="snapshots, oldest first: files or URLs")],
     out: Annotated[Path, typer.Option(help="the page")] = Path("plan.html"),
 ) -> None:

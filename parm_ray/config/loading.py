@@ -47,7 +47,14 @@ M = TypeVar("M", bound=BaseModel)
 def load_settings(path: str | Path) -> dict[str, Settings]:
     """Return the settings of each model's application in a Serve YAML file, by app name.
 
-    A fleet's applications are checked, too.
+    A fleet's applications are checked, too. Raises ConfigError as `load_applications` does.
+    """
+    found = load_applications(path).items()
+    return {name: settings for name, settings in found if isinstance(settings, Settings)}
+
+
+def load_applications(path: str | Path) -> dict[str, BaseModel]:
+    """Return the arguments of each of this package's applications in a Serve YAML file, by app name.
 
     Raises ConfigError with `file: key path: what is wrong`.
     """
@@ -60,7 +67,7 @@ def load_settings(path: str | Path) -> dict[str, Settings]:
     return dict(_applications(path, document))
 
 
-def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, Settings]]:
+def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, BaseModel]]:
     applications = document.get("applications") if isinstance(document, dict) else None
     if not isinstance(applications, list) or not applications:
         raise ConfigError(f"{path}: applications: expected a list of Serve applications")
@@ -79,10 +86,8 @@ def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, Settin
                 f"{where}.{unknown[0]}: unknown key; known are {', '.join(sorted(APPLICATION_KEYS))}"
             )
         args = app.get("args") or {}
-        if builder == BUILDER:
-            yield str(app.get("name", "default")), parse_settings(args, f"{where}.args")
-        else:
-            _parsed(FLEET_BUILDERS[builder], args, f"{where}.args")
+        model = Settings if builder == BUILDER else FLEET_BUILDERS[builder]
+        yield str(app.get("name", "default")), _parsed(model, args, f"{where}.args")
     if not found:
         raise ConfigError(f"{path}: no application has import_path {BUILDER}")
 

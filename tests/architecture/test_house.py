@@ -1,5 +1,6 @@
 """The house rules that no linter knows. (Import arrows are import-linter's: see pyproject.toml.)"""
 
+import ast
 import re
 import subprocess
 import sys
@@ -16,6 +17,21 @@ SOURCES = sorted(
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_file_has_more_than_300_lines(path):
     assert len(path.read_text().splitlines()) <= 300
+
+
+def test_nothing_comes_after_a_class_that_serve_freezes():
+    # `serve.ingress` copies the class with the names that its module has by then: what is defined below is
+    # not there when a request comes.
+    frozen = [
+        path
+        for path in SOURCES
+        if "@serve.ingress(" in path.read_text() and path.is_relative_to(ROOT / "parm_ray")
+    ]
+    assert len(frozen) >= 4
+    for path in frozen:
+        last = ast.parse(path.read_text()).body[-1]
+        assert isinstance(last, ast.ClassDef), path
+        assert last.decorator_list, path
 
 
 def test_no_drawer_for_odds_and_ends():

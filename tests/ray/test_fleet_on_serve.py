@@ -140,6 +140,11 @@ def test_bad_requests_are_refused_and_are_not_an_engines_fault(fleet: Fleet) -> 
     status, headers, body = fleet.server.request(path, {"text_input": 7})
     assert (status, headers["x-parm-attempts"]) == (400, "1")
     assert b"text_input" in body
+    status, _, body = fleet.server.request(
+        f"{path}_stream", {"text_input": "a", "parameters": {"max_tokens": 0}}
+    )
+    assert status == 400
+    assert b"max_tokens" in body
     status, _, body = fleet.server.request(path, BODY, {"x-parm-demand": "odd"})
     assert status == 400
     assert b"x-parm-demand" in body

@@ -103,7 +103,10 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """Return what `to_json` made. Raises BadSnapshot for anything else, and for a wrong checksum."""
+        """Return what `to_json` made.
+
+        Raises BadSnapshot for anything else, for a wrong checksum, and for a table that cannot be routed by.
+        """
         try:
             content = json.loads(text)
             checksum = content.pop("checksum")
@@ -124,9 +127,7 @@ class Snapshot:
             raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadSnapshot(f"not a snapshot: {error}") from None
-        shape = (len(found.demands), len(found.engines))
-        if found.weights.shape != shape:
-            raise BadSnapshot(f"weights: expected shape {shape}, got {found.weights.shape}")
+        _check(found)
         return found
 
     def _content(self) -> dict[str, Any]:
@@ -173,6 +174,31 @@ class Snapshot:
         if self.shed[row] > 0:
             lines.append(f"shed: {self.shed[row]:.4g} requests per second")
         return lines
+
+
+def _check(found: Snapshot) -> None:
+    """Refuse what is well-formed and wrong, naming the entry; nothing of it is used then."""
+    n, m = len(found.demands), len(found.engines)
+    shapes = {"weights": (n, m), "network_s": (n, m), "rates": (n,), "shed": (n,)}
+    for name in _ARRAYS:
+        shape = shapes.get(name, (m,))
+        if getattr(found, name).shape != shape:
+            raise BadSnapshot(f"{name}: expected shape {shape}, got {getattr(found, name).shape}")
+    for demand, row in zip(found.demands, found.weights, strict=True):
+        for engine, share in zip(found.engines, row.tolist(), strict=True):
+            if not 0 <= share <= 1 + _SEEN:
+                raise BadSnapshot(f"weights: {demand} to {engine}: expected 0..1, got {share}")
+        if row.any() and abs(row.sum() - 1) > _SEEN:
+            raise BadSnapshot(f"weights: {demand}: expected shares that sum to 1, got {row.sum():g}")
+    for name in ("rates", "shed", "capacities", "loads", "in_flight"):
+        for who, value in zip(
+            found.demands if name in shapes else found.engines, getattr(found, name), strict=True
+        ):
+            if not value >= 0:
+                raise BadSnapshot(f"{name}: {who}: expected >= 0, got {value}")
+    for engine, load, capacity in zip(found.engines, found.loads, found.capacities, strict=True):
+        if not np.isnan(found.prices_s).all() and load > capacity * (1 + 1e-6) + 1e-9:
+            raise BadSnapshot(f"loads: {engine}: expected at most its capacity, {capacity:g}, got {load:g}")
 
 
 _ARRAYS = ("weights", "network_s", "rates", "shed", "capacities", "loads", "prices_s", "in_flight")

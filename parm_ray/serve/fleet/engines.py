@@ -13,6 +13,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
+from parm_ray.core import InvalidInput
 from parm_ray.serve.board import board_of
 from parm_ray.serve.fleet.signals import EngineSignals
 from parm_ray.serve.transport import BY_VALUE_BYTES
@@ -123,7 +124,7 @@ class Engines:
     async def forward(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> Answer:
         """Send a request to engine j. Raises EngineFailedError."""
         handle = self._handle(j)
-        away = 0.0 if self._delays_s is None else self._delays_s[j] / 2
+        away = self._away_s(j) / 2
         try:
             async with asyncio.timeout(self._timeout_s):
                 await asyncio.sleep(away)
@@ -140,17 +141,19 @@ class Engines:
         return answer
 
     def stream(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
-        """Yield what engine j streams. Raises EngineFailedError before the first piece, or later."""
+        """Yield what engine j streams. Raises EngineFailedError at any piece; InvalidInput if it refuses."""
         return self._pieces(j, model, body, headers)
 
     async def _pieces(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
         handle = self._handle(j)
         try:
-            if self._delays_s is not None:
-                await asyncio.sleep(self._delays_s[j])
+            await asyncio.sleep(self._away_s(j))
             pieces: Any = handle.stream.remote(model, body, headers)
             async for piece in pieces:
                 yield piece
+        except InvalidInput as error:
+            # Ray's own kind of it; the engine is not to blame.
+            raise getattr(error, "cause", error) from None
         except (RayTaskError, RayActorError, RayServeException, ConnectionError) as error:
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
 
@@ -158,6 +161,24 @@ class Engines:
         if j not in self._handles:
             raise EngineFailedError(f"{self.apps[j]}: no such application yet")
         return self._handles[j]
+
+    async def round_trips(self, timeout_s: float) -> dict[str, float]:
+        """Return seconds to each engine and back, by application; those that answer within the time.
+
+        Serve's own way of a call is in it, which a request goes, too.
+        """
+        loop = asyncio.get_running_loop()
+
+        async def one(j: int) -> float | None:
+            began = loop.time()
+            said = await self.signals(j, timeout_s)
+            return None if said is None else loop.time() - began + self._away_s(j)
+
+        found = await asyncio.gather(*(one(j) for j in range(len(self.apps))))
+        return {app: seconds for app, seconds in zip(self.apps, found, strict=True) if seconds is not None}
+
+    def _away_s(self, j: int) -> float:
+        return 0.0 if self._delays_s is None else self._delays_s[j]
 
     async def signals(self, j: int, timeout_s: float) -> EngineSignals | None:
         """Ask engine j how it is; None = it does not say in time."""

@@ -9,7 +9,9 @@ reports go and snapshots come in the background.
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -31,6 +33,9 @@ DEMAND, KEY = "x-parm-demand", "x-parm-session"
 
 # Of a refusal: milliseconds that it took here, once the request was read.
 SPENT = "x-parm-spent-ms"
+
+# Round trips to each engine that the least is taken of.
+TRIPS = 10
 
 # A pull that is slower than that is given up: the control plane may be gone, or busy.
 PULL_TIMEOUT_S = 10.0
@@ -72,6 +77,9 @@ class FleetFrontEnd:
         fleet, plane = settings.fleet(), settings.data_plane
         self._limit_bytes, self._control_app = limit_bytes, control
         self._pull_s = plane.pull_ms / 1e3
+        self._measures = settings.control.network == "measured"
+        # Of each engine the last ones: the least of them has waited for nothing.
+        self._trips: dict[str, deque[float]] = {}
         replica = serve.get_replica_context().replica_id.unique_id
         rng = random.Random(f"{name}/{replica}")
         self._front_end = FrontEnd(name, replica, fleet, plane.rule(), rng, monotonic())
@@ -189,6 +197,13 @@ class FleetFrontEnd:
 
     # -- in the background -----------------------------------------------------------------------
 
+    async def _round_trips(self) -> dict[str, float]:
+        now = await self._engines.round_trips(self._pull_s / 2)
+        for name, app in zip(self._front_end.engines, self._engines.apps, strict=True):
+            if app in now:
+                self._trips.setdefault(name, deque(maxlen=TRIPS)).append(now[app])
+        return {name: min(trips) for name, trips in self._trips.items()}
+
     async def _pull_forever(self) -> None:
         control = None
         heard = True
@@ -198,6 +213,9 @@ class FleetFrontEnd:
             front_end = self._front_end
             report = front_end.report(monotonic())
             try:
+                if self._measures:
+                    trips = await self._round_trips()
+                    report = replace(report, network_s=trips)
                 control = control or await find(self._control_app)
                 if control is None:
                     raise ConnectionError(f"no application {self._control_app} yet")

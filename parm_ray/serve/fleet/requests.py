@@ -39,26 +39,17 @@ class Requests:
         Raises Overloaded if the request is shed, NoEngine if nobody may serve it, ModelFailed if all that
         was tried failed without a word.
         """
-        front_end, retry = self._front_end, self._front_end.rule.retry
-        engine = self._routed(demand, key)
-        sent = 1
+        engine, sent = self._routed(demand, key), 1
         while True:
             try:
                 answer, engine, calls = await self._raced(engine, demand, key, model, body, headers)
             except EngineFailedError as failed:
-                if sent >= retry.attempts or not front_end.budget.schedule(self._clock()):
-                    return self._given_up(failed, engine, sent)
-                try:
-                    await asyncio.sleep(retry.wait_s(sent, self._rng.random()))
-                except asyncio.CancelledError:
-                    front_end.budget.leave(self._clock())
-                    raise
-                other = self._other(demand, key, engine) if front_end.budget.leave(self._clock()) else None
+                other = await self._retried(demand, key, engine, sent)
                 if other is None:
                     return self._given_up(failed, engine, sent)
                 engine, sent = other, sent + 1
                 continue
-            said = {ENGINE: front_end.engines[engine], ATTEMPTS: str(sent + calls - 1)}
+            said = {ENGINE: self._front_end.engines[engine], ATTEMPTS: str(sent + calls - 1)}
             return Answer(answer.status, {**answer.headers, **said}, answer.body)
 
     async def stream(
@@ -66,40 +57,36 @@ class Requests:
     ) -> tuple[str, AsyncIterator[bytes]]:
         """Return the engine's name and the pieces of its answer, once the first is there.
 
-        Retries end with the first piece: what a client has read cannot be taken back.
+        Retries end with the first piece: what a client has read cannot be taken back. Raises as `answer`.
         """
-        front_end, retry = self._front_end, self._front_end.rule.retry
         engine, sent = self._routed(demand, key), 1
         while True:
-            began = self._clock()
-            pieces = self._engines.stream(engine, model, body, headers)
-            front_end.begin(engine, began)
+            pieces = self._pieces(engine, model, body, headers)
             try:
                 first = await anext(pieces)
-            except BaseException as failed:
-                broken = isinstance(failed, EngineFailedError | StopAsyncIteration)
-                front_end.end(engine, began, self._clock(), False if broken else None)
-                if not broken or sent >= retry.attempts or not front_end.budget.schedule(self._clock()):
-                    raise _failed(failed) from failed
-                await asyncio.sleep(retry.wait_s(sent, self._rng.random()))
-                other = self._other(demand, key, engine) if front_end.budget.leave(self._clock()) else None
+            except (EngineFailedError, StopAsyncIteration) as failed:
+                other = await self._retried(demand, key, engine, sent)
                 if other is None:
-                    raise _failed(failed) from failed
+                    why = str(failed) or "the engine ended its answer before it began"
+                    raise ModelFailed(why) from failed
                 engine, sent = other, sent + 1
                 continue
-            return front_end.engines[engine], self._rest(engine, began, first, pieces)
+            # What is returned has not begun, but `pieces` has: if nobody reads it, it is closed all the same.
+            return self._front_end.engines[engine], _with_first(first, pieces)
 
-    async def _rest(
-        self, engine: int, began: float, first: bytes, pieces: AsyncIterator[bytes]
+    async def _pieces(
+        self, engine: int, model: str, body: bytes, headers: dict[str, str]
     ) -> AsyncIterator[bytes]:
-        """Yield a stream; it is in flight to its end, its latency is the time to the first token."""
-        front_end, took_s = self._front_end, self._clock() - began
+        """Yield a stream; it is in flight to its end, and its latency is the time to the first piece."""
+        front_end, began = self._front_end, self._clock()
+        front_end.begin(engine, began)
         outcome: bool | None = None
+        took_s: float | None = None
         try:
-            yield first
-            async for piece in pieces:
+            async for piece in self._engines.stream(engine, model, body, headers):
+                took_s = self._clock() - began if took_s is None else took_s
                 yield piece
-            outcome = True
+            outcome = took_s is not None
         except EngineFailedError:
             outcome = False
             raise
@@ -134,9 +121,10 @@ class Requests:
             left = set(calls)
             while True:
                 done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-                for call in done:
-                    if call.exception() is None or not left:
-                        return call.result(), calls[call], len(calls)
+                well = [call for call in done if call.exception() is None]
+                if well or not left:
+                    call = (well or list(done))[0]
+                    return call.result(), calls[call], len(calls)
         finally:
             for call in calls:
                 call.cancel()
@@ -159,15 +147,26 @@ class Requests:
             front_end.end(engine, began, self._clock(), outcome)
             self._metrics.called(name, CALLED[outcome])
 
-    def _other(self, demand: str, key: str | None, engine: int) -> int | None:
-        """Return another engine for a retry, the same where there is no other, None if all are full."""
-        for without in ((engine,), ()):
+    async def _retried(self, demand: str, key: str | None, engine: int, sent: int) -> int | None:
+        """Wait, and return the engine of a retry: another, or the same where there is no other.
+
+        None: no attempt is left, no budget, or every engine is full.
+        """
+        front_end, rule = self._front_end, self._front_end.rule.retry
+        if sent >= rule.attempts or not front_end.budget.schedule(self._clock()):
+            return None
+        granted = False
+        try:
+            await asyncio.sleep(rule.wait_s(sent, self._rng.random()))
+        finally:
+            granted = front_end.budget.leave(self._clock())
+        for without in ((engine,), ()) if granted else ():
             try:
-                return self._front_end.another(demand, key, without)
+                return front_end.another(demand, key, without)
             except NoEngine:
                 continue
             except Overloaded:
-                return None
+                break
         return None
 
     def _given_up(self, failed: EngineFailedError, engine: int, sent: int) -> Answer:
@@ -177,7 +176,7 @@ class Requests:
         return Answer(failed.answer.status, {**failed.answer.headers, **said}, failed.answer.body)
 
 
-def _failed(error: BaseException) -> BaseException:
-    if isinstance(error, StopAsyncIteration):
-        return ModelFailed("the engine ended its answer before it began")
-    return ModelFailed(str(error)) if isinstance(error, EngineFailedError) else error
+async def _with_first(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in pieces:
+        yield piece

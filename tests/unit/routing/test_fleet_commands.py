@@ -49,7 +49,9 @@ def test_a_simulation_prints_its_phases(tmp_path: Path) -> None:
     assert [phase["changes"] for phase in found["phases"]] == [[], ["slow b 10"]]
     assert found["phases"][1]["shares"]["b"] < found["phases"][0]["shares"]["b"]
     assert len(found["intervals"]) == 80
-    table = run("simulate", str(file), "--policy", "feedback")
+    page = tmp_path / "run.html"
+    table = run("simulate", str(file), "--policy", "feedback", "--page", str(page))
+    assert page.read_text().count("<svg") == 4
     assert table.exit_code == 0, table.output
     assert "slow b 10" in table.stdout
 

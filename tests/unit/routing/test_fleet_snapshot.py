@@ -81,3 +81,20 @@ def test_three_states_of_age() -> None:
     assert [freshness(age, 10.0, 180.0) for age in (0.0, 10.0, 11.0, 180.0, 181.0)] == [
         "fresh", "fresh", "stale", "stale", "expired"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"weights": np.array([[1.0, 0, 0], [0, 2.0, -1.0], [0, 0, 1.0]])}, "B/default to B"),
+        ({"weights": np.array([[1.0, 0, 0], [0, 0.5, 0.3], [0, 0, 1.0]])}, "B/default: expected shares"),
+        ({"weights": np.ones((2, 3))}, "weights: expected shape"),
+        ({"rates": np.array([1.0, -1.0, 1.0])}, "rates: B/default"),
+        ({"loads": np.array([1e6, 1.0, 1.0])}, "loads: A"),
+        ({"in_flight": np.array([1.0])}, "in_flight: expected shape"),
+    ],
+)
+def test_a_table_that_cannot_be_routed_by_is_refused_with_its_entry(changes: dict, said: str) -> None:
+    wrong = replace(snapshot(), **changes)
+    with pytest.raises(BadSnapshot, match=said):
+        Snapshot.from_json(wrong.to_json())

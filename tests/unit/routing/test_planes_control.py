@@ -77,6 +77,18 @@ def test_a_demand_without_traffic_has_weights_for_its_first_request() -> None:
     assert snapshot.weights.sum(axis=1) == pytest.approx([1, 1, 1])
 
 
+def test_a_round_trip_that_was_measured_takes_the_place_of_the_declared_one_until_it_is_lost() -> None:
+    control = ControlPlane(three_regions(), replace(RULE, ages=Ages(stale_s=5, lost_s=60)))
+    control.inputs.network("B", "A", 0.001, 0.0)
+    near = control.decide(1.0, 0.0)
+    assert near is not None
+    assert near.network_s[1].tolist() == [0.001, 0.002, 0.070]
+    control.inputs.ready("A", 1.0, 100.0)
+    far = control.decide(100.0, 0.0)
+    assert far is not None
+    assert far.network_s[1, 0] == 0.040
+
+
 def test_with_b_dead_as_much_as_needed_is_shed() -> None:
     control = ControlPlane(three_regions(), RULE)
     control.inputs.ready("B", 0.0, 0.0)
