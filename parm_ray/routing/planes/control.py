@@ -101,18 +101,21 @@ class ControlPlane:
     def _planned(self, fleet: Fleet, seen: dict[str, Seen]) -> Solution:
         """Solve for the fleet as it should be, then keep penalised engines to a part of what they got."""
         whole = solve(fleet, self._before)
-        left = self.penalties.update(self._healths(fleet, whole.routing, seen))
+        # What was seen was seen under the plan in force: engines that took over a slow one's load are as slow
+        # as they should be.
+        loads = whole.routing.loads if self._before is None else self._before.sum(axis=0)
+        left = self.penalties.update(self._healths(fleet, loads, seen))
         lifted: set[str] = set()
         while held := {name for name, part in left.items() if part < 1 and name not in lifted}:
             found = solve(_held(fleet, whole.routing, left, held), self._before)
-            # Panic rule: a penalty is for the good of requests; none is turned away for its sake.
+            # Panic rule: a penalty is for the good of requests; none is turned away for its sake, unless it
+            # would fail where it would be sent.
             worse = found.routing.shed > whole.routing.shed + 1e-6 * np.maximum(1.0, fleet.rates)
             if not worse.any():
                 return found
             reach = fleet.eligible[worse].any(axis=0)
-            freed = {
-                e.name for e, there in zip(fleet.engines, np.atleast_1d(reach), strict=True) if there
-            } & held
+            reached = zip(fleet.engines, np.atleast_1d(reach), strict=True)
+            freed = {engine.name for engine, there in reached if there} & (held - self.penalties.failing)
             if not freed:
                 return found
             lifted |= freed
@@ -141,17 +144,19 @@ class ControlPlane:
         return found
 
     @staticmethod
-    def _healths(fleet: Fleet, routing: Routing, seen: dict[str, Seen]) -> dict[str, Health]:
+    def _healths(fleet: Fleet, loads: NDArray[np.float64], seen: dict[str, Seen]) -> dict[str, Health]:
         """Return how each engine does against what its model expects at the load that it has."""
         found = {}
-        for engine, load, top in zip(fleet.engines, routing.loads, fleet.most, strict=True):
+        for engine, load, top in zip(fleet.engines, loads, fleet.most, strict=True):
             one = seen[engine.name]
             # An idle engine's expectation is that of a trickle.
             at = min(max(float(load), 1e-3 * float(top)), float(top))
             expected = engine.total(at) / at if at > 0 else math.inf
             mean = one.mean_s
             ratio = mean / expected if mean is not None and 0 < expected < math.inf else None
-            samples = one.samples + one.failures
+            # A call that is out yet says that an engine is slow, once it is; never that it is not.
+            late = ratio is not None and ratio > 1 and one.waited_s > 0
+            samples = one.answers + one.failures + (one.waiting if late else 0)
             found[engine.name] = Health(ratio, mean, one.failed_share, samples)
         return found
 

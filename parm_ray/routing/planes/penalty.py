@@ -89,6 +89,8 @@ class Penalties:
         self._rule = rule
         self.multipliers = dict.fromkeys(engines, 1.0)
         self.reasons: dict[str, str] = {}
+        # Penalised because their calls fail: there is no use in sending them anything for want of others.
+        self.failing: set[str] = set()
         # What calls since the last judgement said, and for how many intervals.
         self._probed: dict[str, tuple[Health, int]] = {}
 
@@ -111,8 +113,10 @@ class Penalties:
             else:
                 now[name] = min(1.0, multiplier * rule.recovery)
         self.multipliers = now
+        stays = {name for name in self.failing if name in waiting}
+        self.failing = stays | {name for name, (_, _, fails) in bad.items() if fails and now[name] < 1}
         kept = {name: why for name, why in self.reasons.items() if name in waiting}
-        self.reasons = {**kept, **{name: why for name, (_, why) in bad.items() if now[name] < 1}}
+        self.reasons = {**kept, **{name: why for name, (_, why, _) in bad.items() if now[name] < 1}}
         return dict(now)
 
     def _gathered(self, seen: Mapping[str, Health]) -> tuple[dict[str, Health], set[str]]:
@@ -133,8 +137,8 @@ class Penalties:
                 waiting.add(name)
         return found, waiting
 
-    def _outliers(self, seen: Mapping[str, Health]) -> dict[str, tuple[float, str]]:
-        """Return how bad each outlier is, and why it is one."""
+    def _outliers(self, seen: Mapping[str, Health]) -> dict[str, tuple[float, str, bool]]:
+        """Return how bad each outlier is, why it is one, and whether it is for failed calls."""
         rule = self._rule
         known = {
             name: health
@@ -142,7 +146,7 @@ class Penalties:
             if name in self.multipliers and health.samples >= rule.min_samples
         }
         ratios = {name: h.ratio for name, h in known.items() if h.ratio is not None}
-        found: dict[str, tuple[float, str]] = {}
+        found: dict[str, tuple[float, str, bool]] = {}
         # With one engine there is nobody to compare it with.
         if len(ratios) > 1:
             middle = _median(list(ratios.values()))
@@ -150,18 +154,19 @@ class Penalties:
             spread = max(spread, LEAST_SPREAD)
             for name, ratio in ratios.items():
                 if ratio > middle + rule.deviations * spread and ratio > rule.least_ratio * middle:
-                    found[name] = (ratio, f"{ratio:.1f} times its expected latency, the median {middle:.1f}")
+                    why = f"{ratio:.1f} times its expected latency, the median {middle:.1f}"
+                    found[name] = (ratio, why, False)
         times = {name: h.seconds for name, h in known.items() if h.seconds is not None}
         if rule.slo_s is not None and len(times) > 1 and _median(list(times.values())) <= rule.slo_s:
             for name, seconds in times.items():
                 if seconds > rule.slo_s and name not in found:
                     why = f"{1e3 * seconds:.0f} ms, above the bound of {1e3 * rule.slo_s:.0f}"
-                    found[name] = (seconds / rule.slo_s, why)
+                    found[name] = (seconds / rule.slo_s, why, False)
         failed = {name: h.failed for name, h in known.items() if h.failed is not None}
         if len(failed) > 1 and (middle := _median(list(failed.values()))) < rule.failed_share:
             for name, share in failed.items():
                 if share - middle > rule.failed_share:
-                    found[name] = (1e6 * share, f"{100 * share:.0f} % of its calls failed")
+                    found[name] = (1e6 * share, f"{100 * share:.0f} % of its calls failed", True)
         return found
 
 

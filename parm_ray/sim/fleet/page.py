@@ -16,7 +16,7 @@ from parm_ray.sim.fleet.run import FleetResult
 from parm_ray.sim.fleet.setting import FleetRun
 
 # Of a chart, in its own units.
-_WIDTH, _HEIGHT, _LEFT = 1000, 190, 52
+_WIDTH, _HEIGHT, _LEFT = 1000, 190, 76
 
 # More than so many engines are not told apart by colour: the rest are grey together.
 COLOURS = ("#2f6fd6", "#0b8f6b", "#d58a00", "#8b5cc7", "#d1332e", "#1798a8", "#9a6b2f", "#c2498f")
@@ -38,7 +38,7 @@ def render(run: FleetRun, result: FleetResult, title: str) -> str:
         f"{run.control.policy}, seed {run.seed}.",
         legend=_legend(names),
         shares=_shares(run, result, marks),
-        latency=_lines(run, marks, _latencies(run, result), "ms", {"p50": COLOURS[1], "p99": COLOURS[4]}),
+        latency=_lines(run, marks, _latencies(run, result), " ms", {"p50": COLOURS[1], "p99": COLOURS[4]}),
         penalties=_lines(run, marks, _penalties(result, names), "", _colours(names)),
         sent=_lines(
             run,
@@ -106,7 +106,7 @@ def _chart(run: FleetRun, marks: Sequence[tuple[float, str]], inside: str, most:
     """A frame with its axis, what changed as upright lines, and what is drawn inside."""
     axis = "".join(
         f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:g}" y2="{y:g}"/>'
-        f'<text x="{_LEFT - 8}" y="{y + 4:g}" text-anchor="end">{most * part:.3g}{unit and " " + unit}</text>'
+        f'<text x="{_LEFT - 8}" y="{y + 4:g}" text-anchor="end">{_number(most * part)}{unit}</text>'
         for part in (0.0, 0.5, 1.0)
         for y in [_HEIGHT * (1 - part)]
     )
@@ -121,6 +121,10 @@ def _chart(run: FleetRun, marks: Sequence[tuple[float, str]], inside: str, most:
     )
     box = f"0 -8 {_WIDTH + 16} {_HEIGHT + 32}"
     return f'<svg viewBox="{box}" role="img">{axis}{inside}{upright}{times}</svg>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _x(run: FleetRun, at_s: float) -> float:

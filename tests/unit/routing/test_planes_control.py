@@ -127,6 +127,19 @@ def test_an_engine_that_is_ten_times_as_slow_loses_its_traffic_and_gets_it_back(
     assert control.penalties.reasons == {}
 
 
+def test_calls_that_are_out_yet_do_not_make_a_slow_engine_look_well() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    for n in range(4):
+        slow_c(control, float(n))
+        control.decide(float(n), 0.0)
+    held = control.penalties.multipliers["C"]
+    for n in range(4, 10):
+        seen = {"C": Seen(waiting=5, waited_s=0.05)}
+        control.inputs.report(Report("C", "0", 1.0, {"default": 16}, engines=seen), float(n))
+        control.decide(float(n), 0.0)
+        assert control.penalties.multipliers["C"] == held
+
+
 def test_a_penalty_turns_no_request_away() -> None:
     """Panic rule: where only penalised engines may serve, they do."""
     demands = (Demand("x", 10.0, "only", frozenset({"eu"})), Demand("x", 10.0, "any"))
@@ -144,6 +157,19 @@ def test_a_penalty_turns_no_request_away() -> None:
     assert control.penalties.multipliers["eu"] < 0.1
     assert snapshot.shed.sum() == 0
     assert snapshot.weights[0].tolist() == [1, 0, 0]
+
+
+def test_what_would_fail_is_turned_away_instead() -> None:
+    demands, engines = (Demand("x", 150.0),), tuple(Engine(name, MM1(100.0)) for name in "abc")
+    control = ControlPlane(Fleet(demands, engines, np.zeros((1, 3))), RULE)
+    for n in range(5):
+        seen = {"a": Seen(failures=50), "b": Seen(100, 2.0), "c": Seen(100, 2.0)}
+        control.inputs.report(Report("x", "0", 1.0, {"default": 210}, engines=seen), float(n))
+        snapshot = control.decide(float(n), 0.0)
+    assert snapshot is not None
+    assert control.penalties.failing == {"a"}
+    assert snapshot.weights[0, 0] < 0.02
+    assert snapshot.shed[0] == pytest.approx(210 - 190, abs=3)
 
 
 def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
