@@ -145,6 +145,9 @@ def test_bad_requests_are_refused_and_are_not_an_engines_fault(fleet: Fleet) -> 
     )
     assert status == 400
     assert b"max_tokens" in body
+    for kind in ("generate", "generate_stream"):
+        status, _, body = fleet.server.request(f"/east/v2/models/llm/{kind}", b"[" * 100_000)
+        assert (status, b"body: expected a JSON object" in body) == (400, True)
     status, _, body = fleet.server.request(path, BODY, {"x-parm-demand": "odd"})
     assert status == 400
     assert b"x-parm-demand" in body

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ray import serve
-from ray.exceptions import RayActorError, RayTaskError
-from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from parm_ray.core import InvalidInput
@@ -133,7 +131,7 @@ class Engines:
                 await asyncio.sleep(away)
         except TimeoutError:
             raise EngineFailedError(f"{self.apps[j]}: no answer within {self._timeout_s:g} s") from None
-        except (RayTaskError, RayActorError, RayServeException, ConnectionError) as error:
+        except Exception as error:  # Whatever an engine raises: Serve hands its own exceptions on, too.
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
         answer = Answer(status, out, content)
         if status in FAILED:
@@ -154,7 +152,7 @@ class Engines:
         except InvalidInput as error:
             # Ray's own kind of it; the engine is not to blame.
             raise getattr(error, "cause", error) from None
-        except (RayTaskError, RayActorError, RayServeException, ConnectionError) as error:
+        except Exception as error:  # Whatever an engine raises: Serve hands its own exceptions on, too.
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
 
     def _handle(self, j: int) -> _Handles:

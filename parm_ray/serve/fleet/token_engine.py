@@ -53,8 +53,8 @@ def _asked(body: bytes) -> tuple[int, int]:
     """Return the prompt's tokens (words) and how many are asked for."""
     try:
         document: Any = json.loads(body)
-    except ValueError as error:
-        raise InvalidInput("body", "a JSON object", str(error)[:100]) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("body", "a JSON object", str(error)[:100] or "nested too deeply") from None
     if not isinstance(document, dict) or not isinstance(document.get("text_input"), str):
         raise InvalidInput("text_input", "a string", "none" if isinstance(document, dict) else "no object")
     parameters = document.get("parameters") or {}
