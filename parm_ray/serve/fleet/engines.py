@@ -123,13 +123,17 @@ class Engines:
         """Send a request to engine j. Raises EngineFailedError."""
         handle = self._handle(j)
         away = self._away_s(j) / 2
+
+        async def there_and_back() -> Any:
+            await asyncio.sleep(away)
+            call = handle.by_reference if len(body) > BY_VALUE_BYTES else handle.by_value
+            said = await call.remote(model, body, headers)
+            await asyncio.sleep(away)
+            return said
+
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await asyncio.sleep(away)
-                call = handle.by_reference if len(body) > BY_VALUE_BYTES else handle.by_value
-                status, out, content = await call.remote(model, body, headers)
-                await asyncio.sleep(away)
-        except TimeoutError:
+            status, out, content = await asyncio.wait_for(there_and_back(), self._timeout_s)
+        except asyncio.TimeoutError:  # TimeoutError only since Python 3.11
             raise EngineFailedError(f"{self.apps[j]}: no answer within {self._timeout_s:g} s") from None
         except Exception as error:  # Whatever an engine raises: Serve hands its own exceptions on, too.
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
@@ -184,12 +188,15 @@ class Engines:
         if handle is None:
             return None
         try:
-            async with asyncio.timeout(timeout_s):
-                said: EngineSignals = await handle.signals.remote()
-                return said
+            return await asyncio.wait_for(_said(handle.signals), timeout_s)
         except Exception as error:  # Whatever is wrong with an engine, the others go on.
             log.debug("%s: no signals: %s", self.apps[j], error)
             return None
+
+
+async def _said(signals: DeploymentHandle) -> EngineSignals:
+    said: EngineSignals = await signals.remote()
+    return said
 
 
 async def find(app: str) -> Any:

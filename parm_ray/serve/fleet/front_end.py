@@ -21,7 +21,7 @@ from ray import serve
 from parm_ray.config.fleet_file import FleetSettings
 from parm_ray.core import InvalidInput, ParmError, monotonic
 from parm_ray.routing.fleet.snapshot import Snapshot
-from parm_ray.routing.planes import FrontEnd
+from parm_ray.routing.planes import FrontEnd, Report
 from parm_ray.serve import responses
 from parm_ray.serve.body import read_body
 from parm_ray.serve.fleet.engines import Answer, Engines, find
@@ -58,6 +58,11 @@ async def _refuse(request: Request, error: ParmError) -> JSONResponse:
 # Above the class: `serve.ingress` freezes the routes with what is defined by then.
 def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+
+
+async def _exchanged(control: Any, report: Report, have: int) -> str | None:
+    newest: str | None = await control.exchange.remote(report, have)
+    return newest
 
 
 def _without_hops(headers: Mapping[str, str]) -> dict[str, str]:
@@ -220,8 +225,7 @@ class FleetFrontEnd:
                 if control is None:
                     raise ConnectionError(f"no application {self._control_app} yet")
                 have = 0 if front_end.snapshot is None else front_end.snapshot.version
-                async with asyncio.timeout(PULL_TIMEOUT_S):
-                    text = await control.exchange.remote(report, have)
+                text = await asyncio.wait_for(_exchanged(control, report, have), PULL_TIMEOUT_S)
                 if text is not None:
                     front_end.install(Snapshot.from_json(text), monotonic())
                 heard = True
