@@ -7,6 +7,7 @@ import json
 import math
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -188,7 +189,7 @@ def difference(old: Source, new: Source) -> None:
 
 def _snapshot(source: str) -> Snapshot:
     """Read a snapshot from a file or from a control plane."""
-    from parm_ray.routing.fleet.snapshot import BadSnapshot, Snapshot
+    from parm_ray.routing.fleet.snapshot import Snapshot
 
     try:
         if source.startswith(("http://", "https://")):
@@ -197,7 +198,7 @@ def _snapshot(source: str) -> Snapshot:
         else:
             text = Path(source).read_text(encoding="utf-8")
         return Snapshot.from_json(text)
-    except (OSError, BadSnapshot) as error:
+    except (OSError, HTTPException, ValueError) as error:  # not UTF-8, and BadSnapshot, are the last
         fail(ConfigError(f"{source}: {error}"))
         raise
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -115,8 +113,21 @@ class FleetSettings(Strict):
     data_plane: DataPlaneSettings = DataPlaneSettings()
     simulation: SimulationSettings = SimulationSettings()
 
+    @model_validator(mode="after")
+    def _is_a_fleet(self) -> FleetSettings:
+        self.fleet()
+        # What comes less often than that would be stale between two of it.
+        least_s = 2 * max(self.control.interval_ms, self.data_plane.pull_ms) / 1e3
+        for section, stale_s in (("control", self.control.stale_s), ("data_plane", self.data_plane.stale_s)):
+            if stale_s < least_s:
+                raise ValueError(
+                    f"{section}.stale_s: expected at least {least_s:g}, twice the longer of "
+                    f"control.interval_ms and data_plane.pull_ms, got {stale_s:g}"
+                )
+        return self
+
     def fleet(self) -> Fleet:
-        """Return the optimizer's problem. Raises ConfigError for a missing round trip, or ValueError."""
+        """Return the optimizer's problem."""
         demands, engines, rows = [], [], []
         for name, engine in self.engines.items():
             engines.append(Engine(name, engine.latency.latency(), engine.has, engine.health))
@@ -135,8 +146,10 @@ class FleetSettings(Strict):
         )
 
     def fleet_run(self, seed: int | None = None) -> FleetRun:
-        """Return the simulation. Raises ConfigError or ValueError as `fleet` does, and for its own."""
+        """Return the simulation. Raises ValueError for what it cannot play."""
         told = self.simulation
+        if self.data_plane.retry.hedge_after_ms is not None:
+            raise ValueError("data_plane.retry.hedge_after_ms: expected null, hedges are not simulated")
         return FleetRun(
             self.fleet(),
             self.control.rule(),
@@ -157,7 +170,7 @@ class FleetSettings(Strict):
             if b in self.network_ms.get(a, {}):
                 found = self.network_ms[a][b]
                 return float("nan") if found is None else found / 1e3
-        raise ConfigError(
+        raise ValueError(
             f"network_ms.{here}.{there}: expected a round trip in milliseconds, or null, got none"
         )
 
@@ -176,12 +189,17 @@ class FrontEndArguments(Strict):
     max_ongoing_requests: Annotated[int, Field(ge=1)] = 1000
     max_body_bytes: Annotated[int, Field(ge=1024)] = 32 * 1024 * 1024
 
+    @model_validator(mode="after")
+    def _is_one_of_the_fleet(self) -> FrontEndArguments:
+        if self.name not in self.fleet.front_ends:
+            known = ", ".join(self.fleet.front_ends)
+            raise ValueError(f"name: expected a front end of the fleet ({known}), got {self.name}")
+        return self
+
 
 def load_fleet(path: Path) -> Fleet:
     """Read a fleet file. Raises ConfigError naming the file and the entry."""
-    settings = read_model(path, FleetSettings)
-    with _named(path):
-        return settings.fleet()
+    return read_model(path, FleetSettings).fleet()
 
 
 def load_fleet_run(path: Path, seed: int | None = None, policy: Policy | None = None) -> FleetRun:
@@ -190,14 +208,8 @@ def load_fleet_run(path: Path, seed: int | None = None, policy: Policy | None = 
     Raises ConfigError naming the file and the entry.
     """
     settings = read_model(path, FleetSettings)
-    with _named(path):
-        run = settings.fleet_run(seed)
-    return run if policy is None else replace(run, control=replace(run.control, policy=policy))
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
     try:
-        yield
+        run = settings.fleet_run(seed)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
+    return run if policy is None else replace(run, control=replace(run.control, policy=policy))

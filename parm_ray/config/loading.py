@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from parm_ray.config.fleet_applications import check_fleet
 from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
 from parm_ray.config.settings import Settings
 from parm_ray.config.token_engine import TokenEngineSettings
@@ -59,12 +60,16 @@ def load_applications(path: str | Path) -> dict[str, BaseModel]:
     Raises ConfigError with `file: key path: what is wrong`.
     """
     try:
-        document = yaml.safe_load(Path(path).read_text())
+        document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 ({error.reason})") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({error})") from None
-    return dict(_applications(path, document))
+    applications = dict(_applications(path, document))
+    check_fleet(path, applications)
+    return applications
 
 
 def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, BaseModel]]:
@@ -89,7 +94,8 @@ def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, BaseMo
         model = Settings if builder == BUILDER else FLEET_BUILDERS[builder]
         yield str(app.get("name", "default")), _parsed(model, args, f"{where}.args")
     if not found:
-        raise ConfigError(f"{path}: no application has import_path {BUILDER}")
+        known = ", ".join([BUILDER, *FLEET_BUILDERS])
+        raise ConfigError(f"{path}: no application has an import_path of {known}")
 
 
 def parse_settings(args: Any, where: str = "args") -> Settings:

@@ -49,6 +49,10 @@ class Budget:
         self._tokens -= 1
         return True
 
+    def give_back(self) -> None:
+        """What was taken last was not used."""
+        self._tokens = min(self._tokens + 1, self._cap)
+
     def retune(self, ratio: float) -> None:
         """Earn that much from now on; what was saved is cut to what the new ratio could have saved."""
         if not 0 <= ratio <= 1:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from load_tests.serve_app import applications, replica_pids
 
 ROOT = Path(__file__).parents[2]
 RATE = 15.0
+LONG = {"text_input": "two words", "parameters": {"max_tokens": 1000}}
 BODY = {"text_input": "two words", "parameters": {"max_tokens": 3}}
 
 
@@ -224,9 +226,40 @@ def test_a_storm_is_bounded_and_refusals_are_told(fleet: Fleet) -> None:
         assert now["in_backoff"] == 0
 
 
+def test_who_gives_up_frees_the_engines_slot(fleet: Fleet) -> None:
+    """A token takes 10 s now: a slot that is free before that was given up."""
+
+    def busy() -> int:
+        states = [fleet.get(f"/engine-{engine}/state") for engine in ("east", "west", "south")]
+        return sum(state["active"] + state["queued"] for state in states)
+
+    fleet.until(lambda: busy() == 0)
+    for engine in ("east", "west", "south"):
+        fleet.disturb(engine, slow=1000.0)
+    path = "/east/v2/models/llm/generate"
+    # The front end, after its timeout.
+    assert fleet.ask("east").status == 502
+    # A client that goes, before the answer and during it.
+    for kind in ("", "_stream"):
+        with pytest.raises(TimeoutError):
+            fleet.server.request(path + kind, BODY, timeout=0.5)
+    fleet.disturb("east", slow=20.0)
+    request = urllib.request.Request(
+        f"{fleet.server.url}{path}_stream", json.dumps(LONG).encode(), {"x-parm-session": "one"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.readline().startswith(b"data: ")
+        assert busy() == 1
+    fleet.until(lambda: busy() == 0, 5)
+    for engine in ("east", "west", "south"):
+        fleet.disturb(engine)
+    fleet.until(lambda: fleet.ask("east").status == 200)
+
+
 def test_an_engine_that_is_gone_gets_nothing(fleet: Fleet) -> None:
     fleet.tell(delete="engine-west")
-    time.sleep(0.5)
+    for front_end in ("east", "west"):
+        fleet.until(lambda f=front_end: not fleet.get(f"/{f}/v2/routing")["weights"]["default"]["west"], 5)
     seen = fleet.load(4.0)
     assert {one.status for one in seen} == {200}
     assert "west" not in shares(seen)
@@ -243,6 +276,8 @@ def _drive(address: str) -> None:
 
     ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     document = yaml.safe_load((ROOT / "serve_configs" / "routing" / "emulated_fleet.yaml").read_text())
+    # One object for all applications, as the file has an alias.
+    document["applications"][0]["args"]["data_plane"]["timeout_ms"] = 3000
     builders = {
         "control_plane": (control_plane, FleetSettings),
         "front_end": (front_end, FrontEndArguments),

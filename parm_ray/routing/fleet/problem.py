@@ -132,7 +132,12 @@ class Fleet:
         return np.array([min(e.limit * self.max_utilization, e.at_most) for e in self.engines])
 
     @property
-    def eligible(self) -> NDArray[np.bool_]:
-        """Whether a demand may go to an engine, `[demands, engines]`: it can, it is reachable, it lives."""
-        able = [[d.needs <= e.has and e.health > 0 for e in self.engines] for d in self.demands]
+    def allowed(self) -> NDArray[np.bool_]:
+        """Whether a demand may ever go to an engine, `[demands, engines]`: it can, and there is a way."""
+        able = [[demand.needs <= engine.has for engine in self.engines] for demand in self.demands]
         return np.array(able, dtype=bool).reshape(self.network_s.shape) & np.isfinite(self.network_s)
+
+    @property
+    def eligible(self) -> NDArray[np.bool_]:
+        """Whether it may go there now, `[demands, engines]`: what is allowed, if the engine lives."""
+        return self.allowed & np.array([engine.health > 0 for engine in self.engines])

@@ -25,6 +25,9 @@ from parm_ray.routing.planes.signals import Seen
 Policy = Literal["planned", "feedback"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 
+# What says that there is no plan; anything else is a fault of ours, and its trace is needed.
+KNOWN = (ParmError, ValueError)
+
 log = logging.getLogger(__name__)
 
 
@@ -69,16 +72,16 @@ class ControlPlane:
 
         now: seconds, as in the inputs; wall: seconds since 1970. `failed` says what went wrong, if it did.
         """
-        fleet = self.inputs.fleet(now)
-        seen = {engine.name: self._seen(fleet, engine.name, now) for engine in fleet.engines}
-        self.inputs.judged()
         try:
+            fleet = self.inputs.fleet(now)
+            seen = {engine.name: self._seen(fleet, engine.name, now) for engine in fleet.engines}
+            self.inputs.judged()
             plan = (
                 self._fed_back(fleet, seen) if self.rule.policy == "feedback" else self._planned(fleet, seen)
             )
-        except (ParmError, ValueError) as error:
-            self.failed = str(error)
-            log.warning("no new plan, the last one stays: %s", error)
+        except Exception as error:  # Whatever it is, front ends need a plan, and the next one may be made.
+            self.failed = str(error) or type(error).__name__
+            log.warning("no new plan, the last one stays: %s", error, exc_info=not isinstance(error, KNOWN))
             return self.snapshot
         self.failed = None
         self._before = (plan.routing if isinstance(plan, Solution) else plan).flows
@@ -156,8 +159,9 @@ class ControlPlane:
             ratio = mean / expected if mean is not None and 0 < expected < math.inf else None
             # A call that is out yet says that an engine is slow, once it is; never that it is not.
             late = ratio is not None and ratio > 1 and one.waited_s > 0
-            samples = one.answers + one.failures + (one.waiting if late else 0)
-            found[engine.name] = Health(ratio, mean, one.failed_share, samples)
+            out = one.waiting if late else 0
+            samples = one.answers + one.failures + out
+            found[engine.name] = Health(ratio, mean, one.failed_share, samples, out)
         return found
 
 

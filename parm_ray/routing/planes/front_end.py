@@ -8,7 +8,7 @@ ready replica gets nothing, one that fails again and again next to nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,7 +59,7 @@ class _Row:
     def __init__(self, demand: Demand, rank: int, may: NDArray[np.bool_], local: Array, gate: Gate) -> None:
         self.demand, self.rank, self.may, self.local, self.gate = demand, rank, may, local, gate
         self.plan = local
-        self.arrivals = self.shed = 0
+        self.arrivals = 0
 
 
 class FrontEnd:
@@ -83,13 +83,13 @@ class FrontEnd:
         self._ready = np.ones(n, dtype=bool)
         self._in_row = np.zeros(n, dtype=int)
         self._seen = [Seen()] * n
-        self._sent = 0
         self._reported = self._installed = now
         prices = sorted({demand.shed_price_s for demand in fleet.demands}, reverse=True)
-        capacity = np.array([engine.limit for engine in fleet.engines])
+        # An engine that was declared dead, and is found alive, has all that it was said to have.
+        capacity = np.array([engine.limit or engine.latency.limit for engine in fleet.engines])
         self._rows: dict[str, _Row] = {}
         self._pickers: dict[str, Picker] = {}
-        for demand, may, network in zip(fleet.demands, fleet.eligible, fleet.network_s, strict=True):
+        for demand, may, network in zip(fleet.demands, fleet.allowed, fleet.network_s, strict=True):
             if demand.front_end == name:
                 gate = Gate(rule.admission)
                 local = _nearest(may, network) * capacity
@@ -143,9 +143,13 @@ class FrontEnd:
 
     def refresh(self, now: float) -> None:
         """Take account of the time that has passed; called every interval, and when a snapshot comes."""
-        planned = 0.0 if self.snapshot is None else self.snapshot.utilization
-        if self.snapshot is not None and self.snapshot.shed.sum() > 0:
-            planned = 1.0
+        plan, planned = self.snapshot, 0.0
+        if plan is not None and self.freshness(now) != "expired":
+            planned = 1.0 if plan.shed.sum() > 0 else plan.utilization
+        elif plan is not None:
+            # What it said of the load is of no more use than its weights: what is in flight has to do.
+            for row in self._rows.values():
+                row.gate.narrow(None, now)
         whole = self._limits[0].sum()
         self.budget.load(max(planned, float(self.in_flight.sum() / whole) if whole else 1.0))
         self._reweigh(now)
@@ -175,15 +179,12 @@ class FrontEnd:
             self.replica,
             max(1e-9, now - self._reported),
             {name: row.arrivals for name, row in rows},
-            {name: row.shed for name, row in rows},
             engines,
-            0 if self.snapshot is None else self.snapshot.version,
-            self._sent,
         )
         for row in self._rows.values():
-            row.arrivals = row.shed = 0
+            row.arrivals = 0
         self._seen = [Seen()] * len(self.engines)
-        self._reported, self._sent = now, 0
+        self._reported = now
         return found
 
     # -- one request -----------------------------------------------------------------------------
@@ -198,13 +199,8 @@ class FrontEnd:
         row.arrivals += 1
         self.budget.request(now)
         if not row.gate.admit(now):
-            row.shed += 1
             raise Overloaded(f"{row.demand}: more than can be served", row.gate.retry_after_s())
-        try:
-            return self.another(demand, key)
-        except Overloaded:
-            row.shed += 1
-            raise
+        return self.another(demand, key)
 
     def another(self, demand: str, key: str | None = None, without: Collection[int] = ()) -> int:
         """Return an engine for a second call of a request that those in `without` have, or have failed.
@@ -223,18 +219,31 @@ class FrontEnd:
             raise Overloaded(f"{row.demand}: every engine is full", 1.0)
         return min(left, key=lambda j: self.in_flight[j] / limits[j])
 
+    def once_more(self, demand: str, key: str | None, tried: Sequence[int]) -> int | None:
+        """Return an engine for a retry: one that was not tried, else not the last of them, else the last.
+
+        None: every engine is full, or none is there.
+        """
+        for without in (tried, tried[-1:], ()):
+            try:
+                return self.another(demand, key, without)
+            except NoEngine:
+                continue
+            except Overloaded:
+                break
+        return None
+
     def begin(self, engine: int, now: float) -> None:
         """A call is sent to an engine."""
         self.in_flight[engine] += 1
         self._since[engine] += now
-        self._sent += 1
 
     def end(
         self, engine: int, began: float, now: float, outcome: bool | None, took_s: float | None = None
     ) -> None:
         """A call has ended: well, badly, or (None) it was withdrawn, which says nothing of the engine.
 
-        took_s: what counts as its latency, None = all of it; of a stream it is the time to the first token.
+        took_s: what counts as its latency, None = all of it; of a stream, less the time that its reader took.
         """
         self.in_flight[engine] = max(0.0, self.in_flight[engine] - 1)
         self._since[engine] -= began

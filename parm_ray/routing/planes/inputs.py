@@ -15,8 +15,10 @@ LEAST_RATE = 1e-3
 
 @dataclass(frozen=True)
 class Ages:
-    """From which age on an input is what. stale_s: it says nothing of now; a rate is kept, latencies are not.
+    """From which age on an input is what.
 
+    stale_s: it says nothing of now: latencies do not count, and neither does the rate of a front end's
+    replica beside replicas that were heard since; the rates of one of which nothing was heard are kept.
     lost_s: its declared default stands for it again.
     """
 
@@ -56,11 +58,8 @@ class Inputs:
         self._network: dict[tuple[str, str], tuple[float, float]] = {}
 
     def report(self, report: Report, now: float) -> None:
-        """Take one interval of one front end's replica. Raises ValueError for one of another fleet."""
-        if report.front_end not in {demand.front_end for demand in self._fleet.demands}:
-            raise ValueError(f"front_end: {report.front_end} has no demand in this fleet")
-        if not report.seconds > 0:
-            raise ValueError(f"seconds: expected > 0, got {report.seconds}")
+        """Take one interval of one front end's replica. Raises ValueError as `check` does."""
+        self.check(report)
         before = self._heard.get((report.front_end, report.replica))
         rates = {name: count / report.seconds for name, count in report.arrivals.items()}
         if before is not None and now - before.at <= self._ages.lost_s:
@@ -76,12 +75,33 @@ class Inputs:
             seen[engine] = ended + seen[engine] if engine in seen else ended
         self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen)
 
+    def check(self, report: Report) -> None:
+        """Raise ValueError for a report of another fleet, and for numbers that cannot be."""
+        if report.front_end not in {demand.front_end for demand in self._fleet.demands}:
+            raise ValueError(f"front_end: {report.front_end} has no demand in this fleet")
+        if not (math.isfinite(report.seconds) and report.seconds > 0):
+            raise ValueError(f"seconds: expected > 0, got {report.seconds}")
+        for name, count in report.arrivals.items():
+            if not 0 <= count < math.inf:
+                raise ValueError(f"arrivals: {name}: expected a count >= 0, got {count}")
+        for name, one in report.engines.items():
+            if not one.valid:
+                raise ValueError(f"engines: {name}: expected finite numbers >= 0, got {one}")
+
     def ready(self, engine: str, share: float, now: float) -> None:
-        """Of an engine's replicas that share is ready, 0..1."""
-        self._ready[engine] = (min(1.0, max(0.0, share)), now)
+        """Of an engine's replicas that share is ready, 0..1. Raises ValueError for another number."""
+        if not 0 <= share <= 1:
+            raise ValueError(f"{engine}: ready share: expected 0..1, got {share}")
+        self._ready[engine] = (share, now)
+
+    def unknown(self, engine: str) -> None:
+        """Whatever was said of its replicas holds no longer; what was declared does."""
+        self._ready.pop(engine, None)
 
     def network(self, front_end: str, engine: str, seconds: float, now: float) -> None:
-        """The round trip between the two was measured."""
+        """The round trip between the two was measured. Raises ValueError for one that cannot be."""
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"{front_end} to {engine}: round trip: expected seconds >= 0, got {seconds}")
         self._network[front_end, engine] = (seconds, now)
 
     def fleet(self, now: float) -> Fleet:
@@ -93,11 +113,12 @@ class Inputs:
         for i, demand in enumerate(self._fleet.demands):
             for j, engine in enumerate(self._fleet.engines):
                 seconds, at = self._network.get((demand.front_end, engine.name), (network[i, j], now))
-                if now - at <= self._ages.lost_s:
+                # Where no way was declared there is none for requests, whatever can be reached.
+                if now - at <= self._ages.lost_s and math.isfinite(network[i, j]):
                     network[i, j] = seconds
         return replace(
             self._fleet,
-            demands=tuple(replace(d, rate=self._rate(d)) for d in self._fleet.demands),
+            demands=tuple(replace(d, rate=self._rate(d, now)) for d in self._fleet.demands),
             engines=tuple(replace(e, health=self._health(e, now)) for e in self._fleet.engines),
             network_s=network,
         )
@@ -112,11 +133,10 @@ class Inputs:
             heard.seen = {}
 
     def replicas(self, now: float) -> dict[str, int]:
-        """Return how many replicas of each front end report."""
-        counts: dict[str, int] = {}
-        for heard in self._fresh(now):
-            counts[heard.front_end] = counts.get(heard.front_end, 0) + 1
-        return counts
+        """Return how many replicas each front end has, of those that were ever heard."""
+        names = dict.fromkeys(demand.front_end for demand in self._fleet.demands)
+        counts = {name: len(self._counted(name, now)) for name in names}
+        return {name: count for name, count in counts.items() if count}
 
     def ages(self, now: float) -> dict[str, float | None]:
         """Return how old the newest of each input is, seconds; None = it never came, or is lost."""
@@ -132,9 +152,18 @@ class Inputs:
     def _fresh(self, now: float) -> Iterable[_Heard]:
         return (heard for heard in self._heard.values() if now - heard.at <= self._ages.stale_s)
 
-    def _rate(self, demand: Demand) -> float:
+    def _counted(self, front_end: str, now: float) -> list[_Heard]:
+        """What its replicas say: those heard of late; if none was, all that are not lost.
+
+        One that has been replaced must not count beside the one that took its place.
+        """
+        mine = [heard for heard in self._heard.values() if heard.front_end == front_end]
+        fresh = [heard for heard in mine if now - heard.at <= self._ages.stale_s]
+        return fresh or [heard for heard in mine if now - heard.at <= self._ages.lost_s]
+
+    def _rate(self, demand: Demand, now: float) -> float:
         """The last that was heard, however old; the declared one if nothing was, or all is lost."""
-        mine = [heard for (name, _), heard in self._heard.items() if name == demand.front_end]
+        mine = self._counted(demand.front_end, now)
         if not mine:
             return max(LEAST_RATE, demand.rate)
         return max(LEAST_RATE, sum(heard.rates.get(demand.name, 0.0) for heard in mine))

@@ -73,13 +73,15 @@ class PenaltyRule:
 class Health:
     """One engine in one interval: seen over expected latency, seen latency in seconds, share of failures.
 
-    None = not known: neither good nor bad.
+    None = not known: neither good nor bad. samples: calls that say so; out: of those, the ones that have not
+    ended, and will be there in the next interval again.
     """
 
     ratio: float | None
     seconds: float | None = None
     failed: float | None = None
     samples: int = 0
+    out: int = 0
 
 
 class Penalties:
@@ -128,7 +130,9 @@ class Penalties:
         rule, found, waiting = self._rule, {}, set()
         for name, multiplier in self.multipliers.items():
             before, intervals = self._probed.pop(name, (Health(None), 0))
-            health, intervals = _together(before, seen.get(name, Health(None))), intervals + 1
+            # One call that hangs is one call, in however many intervals.
+            ended = replace(before, samples=before.samples - before.out, out=0)
+            health, intervals = _together(ended, seen.get(name, Health(None))), intervals + 1
             if health.samples >= (rule.min_samples if multiplier == 1 else rule.probes):
                 # Few as they are, they are all that a penalised engine gets to show.
                 found[name] = replace(health, samples=max(health.samples, rule.min_samples))
@@ -180,7 +184,7 @@ def _together(one: Health, two: Health) -> Health:
         return sum(value * count for value, count in known) / whole if whole else None
 
     samples = sum(health.samples for health in parts)
-    return Health(mean("ratio"), mean("seconds"), mean("failed"), samples)
+    return Health(mean("ratio"), mean("seconds"), mean("failed"), samples, two.out)
 
 
 def _median(values: list[float]) -> float:

@@ -56,8 +56,9 @@ class RetryRule:
 class RetryBudget:
     """A `RetryRule` at work, in one front end.
 
-    `offered` counts requests, `reserved` what was granted, `in_backoff` those that wait to be sent. In the
-    long run granted / offered <= `ratio`.
+    `offered` counts requests, `granted` the second calls that were sent or wait to be, `in_backoff` those
+    that wait, `refused` those that were not sent for want of budget. In the long run granted / offered <=
+    `ratio`.
     """
 
     def __init__(self, rule: RetryRule) -> None:
@@ -87,16 +88,26 @@ class RetryBudget:
         return granted
 
     def schedule(self, now: float) -> bool:
-        """Take what a retry needs that is sent after a backoff; call `leave` when that is over."""
+        """Take what a retry needs that is sent after a backoff; call `leave` when that is over, or `drop`."""
         granted = self.hedge(now)
         self.in_backoff += granted
         return granted
 
-    def leave(self, now: float) -> bool:
-        """The backoff of a scheduled retry is over; False = nothing may be sent now, its token is back."""
+    def leave(self) -> bool:
+        """The backoff of a scheduled retry is over; False = it may not be sent now, and its token is back."""
+        if self._budget.ratio <= 0:
+            self.drop()
+            self.refused += 1
+            return False
         self.in_backoff -= 1
-        if self._budget.ratio > 0:
-            return True
+        return True
+
+    def drop(self) -> None:
+        """A scheduled retry is not sent, as nobody waits for it any more: its token is back."""
+        self.in_backoff -= 1
+        self.give_back()
+
+    def give_back(self) -> None:
+        """What was granted is not sent after all."""
         self.granted -= 1
-        self.refused += 1
-        return False
+        self._budget.give_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,12 @@ class Seen:
         )
 
     @property
+    def valid(self) -> bool:
+        """Whether all of it can have been: finite and not negative."""
+        numbers = (self.answers, self.seconds, self.failures, self.waiting, self.waited_s)
+        return min(numbers) >= 0 and math.isfinite(sum(numbers))
+
+    @property
     def samples(self) -> int:
         """Calls that say something about its speed."""
         return self.answers + self.waiting
@@ -58,17 +65,13 @@ class Seen:
 class Report:
     """One interval of one replica of a front end.
 
-    seconds: how long the interval was. arrivals, shed: requests by the demand's name. engines: by name.
-    version: of the snapshot in use, 0 = none. sent: calls, retries and hedges among them. network_s: round
-    trips to engines that were measured, seconds.
+    seconds: how long the interval was. arrivals: requests by the demand's name, those shed among them.
+    engines: by name. network_s: round trips to engines that were measured, seconds.
     """
 
     front_end: str
     replica: str
     seconds: float
     arrivals: Mapping[str, int] = field(default_factory=dict)
-    shed: Mapping[str, int] = field(default_factory=dict)
     engines: Mapping[str, Seen] = field(default_factory=dict)
-    version: int = 0
-    sent: int = 0
     network_s: Mapping[str, float] = field(default_factory=dict)

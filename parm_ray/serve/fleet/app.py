@@ -15,7 +15,6 @@ from ray.serve.config import RequestRouterConfig
 
 from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
 from parm_ray.config.token_engine import TokenEngineSettings
-from parm_ray.core import ConfigError
 from parm_ray.serve.app import ROUTER
 from parm_ray.serve.fleet.control_plane import FleetControl
 from parm_ray.serve.fleet.front_end import FleetFrontEnd
@@ -25,8 +24,7 @@ CONTROL, FRONT_END, TOKEN_ENGINE = "FleetControl", "FleetFrontEnd", "TokenEngine
 
 
 def control_plane(settings: FleetSettings) -> Application:
-    """Return the control plane of a fleet. Raises ConfigError for a fleet that is none."""
-    _checked(settings)
+    """Return the control plane of a fleet."""
     deployment = serve.deployment(
         name=CONTROL,
         num_replicas=1,
@@ -39,11 +37,7 @@ def control_plane(settings: FleetSettings) -> Application:
 
 
 def front_end(arguments: FrontEndArguments) -> Application:
-    """Return one front end of a fleet. Raises ConfigError for a name that the fleet has not."""
-    _checked(arguments.fleet)
-    if arguments.name not in arguments.fleet.front_ends:
-        known = ", ".join(arguments.fleet.front_ends)
-        raise ConfigError(f"name: expected a front end of the fleet ({known}), got {arguments.name}")
+    """Return one front end of a fleet."""
     deployment = serve.deployment(
         name=FRONT_END,
         num_replicas=arguments.replicas,
@@ -67,12 +61,3 @@ def token_engine(settings: TokenEngineSettings) -> Application:
         graceful_shutdown_timeout_s=2,
     )(TokenEngine)
     return deployment.bind(settings)
-
-
-def _checked(settings: FleetSettings) -> None:
-    try:
-        settings.fleet()
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from None

@@ -80,6 +80,7 @@ class _Handles:
 class Engines:
     """Handles of applications by index; `connect` runs in the background and finds them.
 
+    timeout_s: within which a call has its answer, and a stream its first piece, and the next after each.
     on_replicas: called with (index, replicas) on the running loop whenever an engine's number of replicas
     changes. Engines whose ingress has another router than `PlacedRouter` say nothing of it, and count as one
     from when they are found.
@@ -103,10 +104,15 @@ class Engines:
         while missing:
             for j, app in list(missing.items()):
                 handle = await find(app)
-                if handle is not None:
+                if handle is None:
+                    continue
+                try:
                     self._handles[j] = _Handles.of(handle)
-                    del missing[j]
                     self._follow(j, handle)
+                except Exception:  # Whatever is wrong with one, the others are looked for, and it again.
+                    log.exception("%s: cannot be followed", app)
+                else:
+                    del missing[j]
             if missing:
                 await asyncio.sleep(LOOK_S)
 
@@ -127,7 +133,7 @@ class Engines:
         async def there_and_back() -> Any:
             await asyncio.sleep(away)
             call = handle.by_reference if len(body) > BY_VALUE_BYTES else handle.by_value
-            said = await call.remote(model, body, headers)
+            said = await answered(call.remote(model, body, headers))
             await asyncio.sleep(away)
             return said
 
@@ -142,22 +148,28 @@ class Engines:
             raise EngineFailedError(f"{self.apps[j]}: {status}", answer)
         return answer
 
-    def stream(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
+    async def stream(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
         """Yield what engine j streams. Raises EngineFailedError at any piece; InvalidInput if it refuses."""
-        return self._pieces(j, model, body, headers)
-
-    async def _pieces(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
         handle = self._handle(j)
+        await asyncio.sleep(self._away_s(j))
+        pieces: Any = handle.stream.remote(model, body, headers)
+        ended = False
         try:
-            await asyncio.sleep(self._away_s(j))
-            pieces: Any = handle.stream.remote(model, body, headers)
-            async for piece in pieces:
+            while True:
+                piece = await asyncio.wait_for(anext(pieces), self._timeout_s)
                 yield piece
+        except StopAsyncIteration:
+            ended = True
+        except asyncio.TimeoutError:
+            raise EngineFailedError(f"{self.apps[j]}: nothing for {self._timeout_s:g} s") from None
         except InvalidInput as error:
             # Ray's own kind of it; the engine is not to blame.
             raise getattr(error, "cause", error) from None
         except Exception as error:  # Whatever an engine raises: Serve hands its own exceptions on, too.
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
+        finally:
+            if not ended:
+                pieces.cancel()
 
     def _handle(self, j: int) -> _Handles:
         if j not in self._handles:
@@ -188,15 +200,20 @@ class Engines:
         if handle is None:
             return None
         try:
-            return await asyncio.wait_for(_said(handle.signals), timeout_s)
+            said: EngineSignals = await asyncio.wait_for(answered(handle.signals.remote()), timeout_s)
+            return said
         except Exception as error:  # Whatever is wrong with an engine, the others go on.
             log.debug("%s: no signals: %s", self.apps[j], error)
             return None
 
 
-async def _said(signals: DeploymentHandle) -> EngineSignals:
-    said: EngineSignals = await signals.remote()
-    return said
+async def answered(response: Any) -> Any:
+    """Await a call of a handle. Who gives up on it ends it at the replica, too: Serve alone would not."""
+    try:
+        return await response
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
 
 
 async def find(app: str) -> Any:

@@ -21,10 +21,10 @@ from ray import serve
 from parm_ray.config.fleet_file import FleetSettings
 from parm_ray.core import InvalidInput, ParmError, monotonic
 from parm_ray.routing.fleet.snapshot import Snapshot
-from parm_ray.routing.planes import FrontEnd, Report
+from parm_ray.routing.planes import FrontEnd
 from parm_ray.serve import responses
 from parm_ray.serve.body import read_body
-from parm_ray.serve.fleet.engines import Answer, Engines, find
+from parm_ray.serve.fleet.engines import Answer, Engines, answered, find
 from parm_ray.serve.fleet.metrics import FrontEndMetrics
 from parm_ray.serve.fleet.requests import ENGINE, Requests
 from parm_ray.serve.http_errors import status_of
@@ -58,11 +58,6 @@ async def _refuse(request: Request, error: ParmError) -> JSONResponse:
 # Above the class: `serve.ingress` freezes the routes with what is defined by then.
 def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
-
-
-async def _exchanged(control: Any, report: Report, have: int) -> str | None:
-    newest: str | None = await control.exchange.remote(report, have)
-    return newest
 
 
 def _without_hops(headers: Mapping[str, str]) -> dict[str, str]:
@@ -215,23 +210,29 @@ class FleetFrontEnd:
         while True:
             # Jitter: a thousand front ends that were deployed together must not call together for ever.
             await asyncio.sleep(self._pull_s * self._rng.uniform(0.9, 1.1))
-            front_end = self._front_end
-            report = front_end.report(monotonic())
             try:
-                if self._measures:
-                    trips = await self._round_trips()
-                    report = replace(report, network_s=trips)
                 control = control or await find(self._control_app)
                 if control is None:
                     raise ConnectionError(f"no application {self._control_app} yet")
-                have = 0 if front_end.snapshot is None else front_end.snapshot.version
-                text = await asyncio.wait_for(_exchanged(control, report, have), PULL_TIMEOUT_S)
-                if text is not None:
-                    front_end.install(Snapshot.from_json(text), monotonic())
+                await self._pull(control)
                 heard = True
             except Exception as error:  # Whatever is wrong with the control plane, requests go on.
                 if heard:
                     log.warning("no word from the control plane, the last plan stays: %s", str(error)[:200])
                 heard = False
-            front_end.refresh(monotonic())
-            self._metrics.report(front_end, monotonic())
+            try:
+                self._front_end.refresh(monotonic())
+                self._metrics.report(self._front_end, monotonic())
+            except Exception:  # The next pull must come.
+                log.exception("a front end could not take account of the time")
+
+    async def _pull(self, control: Any) -> None:
+        """Bring one report, take the newest snapshot. Raises whatever the control plane, or the way, has."""
+        front_end = self._front_end
+        report = front_end.report(monotonic())
+        if self._measures:
+            report = replace(report, network_s=await self._round_trips())
+        have = 0 if front_end.snapshot is None else front_end.snapshot.version
+        text = await asyncio.wait_for(answered(control.exchange.remote(report, have)), PULL_TIMEOUT_S)
+        if text is not None:
+            front_end.install(Snapshot.from_json(text), monotonic())

@@ -67,6 +67,9 @@ class ControlMetrics:
 
     def __init__(self) -> None:
         self._version = metrics.Gauge("parm_fleet_version", description="Of the last plan.")
+        self._failed = metrics.Counter(
+            "parm_fleet_failed_decisions", description="Intervals in which no plan could be made."
+        )
         self._latency = metrics.Gauge("parm_fleet_expected_ms", description="Latency that the plan expects.")
         self._penalty = metrics.Gauge(
             "parm_fleet_penalty",
@@ -83,6 +86,10 @@ class ControlMetrics:
             description="Requests per second of a demand that the plan sheds.",
             tag_keys=keys("demand"),
         )
+
+    def failed(self) -> None:
+        """No plan could be made."""
+        self._failed.inc(1)
 
     def report(self, snapshot: Snapshot) -> None:
         """Set the gauges."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 from parm_ray.core import Clock, ModelFailed, Overloaded
 from parm_ray.routing.fleet.pick import NoEngine
@@ -14,6 +15,18 @@ from parm_ray.serve.fleet.metrics import FrontEndMetrics
 
 CALLED = {True: "ok", False: "failed", None: "withdrawn"}
 ENGINE, ATTEMPTS = "x-parm-engine", "x-parm-attempts"
+
+
+@dataclass
+class _Request:
+    """What is asked, and which engines were called for it so far, in order."""
+
+    demand: str
+    key: str | None
+    model: str
+    body: bytes
+    headers: dict[str, str]
+    tried: list[int] = field(default_factory=list)
 
 
 class Requests:
@@ -39,18 +52,19 @@ class Requests:
         Raises Overloaded if the request is shed, NoEngine if nobody may serve it, ModelFailed if all that
         was tried failed without a word.
         """
-        engine, sent = self._routed(demand, key), 1
-        while True:
+        request = _Request(demand, key, model, body, headers)
+        engine: int | None = self._routed(request)
+        while engine is not None:
             try:
-                answer, engine, calls = await self._raced(engine, demand, key, model, body, headers)
+                answer = await self._raced(engine, request)
+                break
             except EngineFailedError as failed:
-                other = await self._retried(demand, key, engine, sent)
-                if other is None:
-                    return self._given_up(failed, engine, sent)
-                engine, sent = other, sent + 1
-                continue
-            said = {ENGINE: self._front_end.engines[engine], ATTEMPTS: str(sent + calls - 1)}
-            return Answer(answer.status, {**answer.headers, **said}, answer.body)
+                last, engine = failed, await self._retried(request)
+        else:
+            if last.answer is None:
+                raise ModelFailed(str(last)) from last
+            answer = last.answer
+        return Answer(answer.status, {**answer.headers, ATTEMPTS: str(len(request.tried))}, answer.body)
 
     async def stream(
         self, demand: str, key: str | None, model: str, body: bytes, headers: dict[str, str]
@@ -59,121 +73,120 @@ class Requests:
 
         Retries end with the first piece: what a client has read cannot be taken back. Raises as `answer`.
         """
-        engine, sent = self._routed(demand, key), 1
-        while True:
-            pieces = self._pieces(engine, model, body, headers)
+        request = _Request(demand, key, model, body, headers)
+        engine: int | None = self._routed(request)
+        while engine is not None:
+            pieces = self._pieces(engine, request)
             try:
                 first = await anext(pieces)
             except (EngineFailedError, StopAsyncIteration) as failed:
-                other = await self._retried(demand, key, engine, sent)
-                if other is None:
-                    why = str(failed) or "the engine ended its answer before it began"
-                    raise ModelFailed(why) from failed
-                engine, sent = other, sent + 1
+                last, engine = failed, await self._retried(request)
                 continue
             # What is returned has not begun, but `pieces` has: if nobody reads it, it is closed all the same.
             return self._front_end.engines[engine], _with_first(first, pieces)
+        raise ModelFailed(str(last) or "the engine ended its answer before it began") from last
 
-    async def _pieces(
-        self, engine: int, model: str, body: bytes, headers: dict[str, str]
-    ) -> AsyncIterator[bytes]:
-        """Yield a stream; it is in flight to its end, and its latency is the time to the first piece."""
-        front_end, began = self._front_end, self._clock()
-        front_end.begin(engine, began)
-        outcome: bool | None = None
-        took_s: float | None = None
+    def _routed(self, request: _Request) -> int:
         try:
-            async for piece in self._engines.stream(engine, model, body, headers):
-                took_s = self._clock() - began if took_s is None else took_s
-                yield piece
-            outcome = took_s is not None
-        except EngineFailedError:
-            outcome = False
-            raise
-        finally:
-            front_end.end(engine, began, self._clock(), outcome, took_s)
-            self._metrics.called(front_end.engines[engine], CALLED[outcome])
-
-    def _routed(self, demand: str, key: str | None) -> int:
-        try:
-            return self._front_end.route(demand, self._clock(), key)
+            return self._front_end.route(request.demand, self._clock(), request.key)
         except Overloaded:
-            self._metrics.shed(demand)
+            self._metrics.shed(request.demand)
             raise
 
-    async def _raced(
-        self, engine: int, demand: str, key: str | None, model: str, body: bytes, headers: dict[str, str]
-    ) -> tuple[Answer, int, int]:
-        """Return an answer, the engine that gave it, and how many calls it took."""
+    async def _raced(self, engine: int, request: _Request) -> Answer:
+        """Return an engine's answer or, where it takes long and the budget allows, the first of two."""
         if self._hedge_s is None:
-            return await self._called(engine, model, body, headers), engine, 1
-        first = asyncio.ensure_future(self._called(engine, model, body, headers))
-        calls = {first: engine}
+            return await self._called(engine, request)
+        calls = [asyncio.ensure_future(self._called(engine, request))]
         try:
             done, _ = await asyncio.wait(calls, timeout=self._hedge_s)
-            if not done and self._front_end.budget.hedge(self._clock()):
-                try:
-                    other = self._front_end.another(demand, key, (engine,))
-                except (NoEngine, Overloaded):
-                    pass
-                else:
-                    calls[asyncio.ensure_future(self._called(other, model, body, headers))] = other
+            if not done and (other := self._hedged(request)) is not None:
+                calls.append(asyncio.ensure_future(self._called(other, request)))
             left = set(calls)
             while True:
                 done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
                 well = [call for call in done if call.exception() is None]
                 if well or not left:
-                    call = (well or list(done))[0]
-                    return call.result(), calls[call], len(calls)
+                    return (well or list(done))[0].result()
         finally:
             for call in calls:
                 call.cancel()
             # Those that have lost settle their counts before the request is over; nobody hears their errors.
             await asyncio.gather(*calls, return_exceptions=True)
 
-    async def _called(self, engine: int, model: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def _hedged(self, request: _Request) -> int | None:
+        """Return an engine that was not tried and has room; None: there is none, or no budget."""
+        front_end = self._front_end
+        if len(request.tried) >= front_end.rule.retry.attempts:
+            return None
+        try:
+            other = front_end.another(request.demand, request.key, request.tried)
+        except (NoEngine, Overloaded):
+            return None
+        return other if front_end.budget.hedge(self._clock()) else None
+
+    async def _called(self, engine: int, request: _Request) -> Answer:
         front_end, name = self._front_end, self._front_end.engines[engine]
         began = self._clock()
         front_end.begin(engine, began)
+        request.tried.append(engine)
         outcome: bool | None = None
         try:
-            answer = await self._engines.forward(engine, model, body, headers)
+            answer = await self._engines.forward(engine, request.model, request.body, request.headers)
             outcome = True
-            return answer
-        except EngineFailedError:
+            return _signed(answer, name)
+        except EngineFailedError as failed:
             outcome = False
-            raise
+            if failed.answer is None:
+                raise
+            raise EngineFailedError(str(failed), _signed(failed.answer, name)) from failed
         finally:
             front_end.end(engine, began, self._clock(), outcome)
             self._metrics.called(name, CALLED[outcome])
 
-    async def _retried(self, demand: str, key: str | None, engine: int, sent: int) -> int | None:
-        """Wait, and return the engine of a retry: another, or the same where there is no other.
-
-        None: no attempt is left, no budget, or every engine is full.
-        """
-        front_end, rule = self._front_end, self._front_end.rule.retry
-        if sent >= rule.attempts or not front_end.budget.schedule(self._clock()):
-            return None
-        granted = False
+    async def _pieces(self, engine: int, request: _Request) -> AsyncIterator[bytes]:
+        """Yield a stream; it is in flight to its end, and what its reader takes is not its latency."""
+        front_end, clock = self._front_end, self._clock
+        began = asked = clock()
+        front_end.begin(engine, began)
+        request.tried.append(engine)
+        outcome: bool | None = None
+        some, waited_s = False, 0.0
         try:
-            await asyncio.sleep(rule.wait_s(sent, self._rng.random()))
+            async for piece in self._engines.stream(engine, request.model, request.body, request.headers):
+                some, waited_s = True, waited_s + clock() - asked
+                yield piece
+                asked = clock()
+            waited_s += clock() - asked
+            outcome = some
+        except EngineFailedError:
+            outcome = False
+            raise
         finally:
-            granted = front_end.budget.leave(self._clock())
-        for without in ((engine,), ()) if granted else ():
-            try:
-                return front_end.another(demand, key, without)
-            except NoEngine:
-                continue
-            except Overloaded:
-                break
-        return None
+            front_end.end(engine, began, clock(), outcome, waited_s)
+            self._metrics.called(front_end.engines[engine], CALLED[outcome])
 
-    def _given_up(self, failed: EngineFailedError, engine: int, sent: int) -> Answer:
-        if failed.answer is None:
-            raise ModelFailed(str(failed)) from failed
-        said = {ENGINE: self._front_end.engines[engine], ATTEMPTS: str(sent)}
-        return Answer(failed.answer.status, {**failed.answer.headers, **said}, failed.answer.body)
+    async def _retried(self, request: _Request) -> int | None:
+        """Wait, and return the engine of a retry; None: no attempt is left, no budget, or no engine."""
+        front_end, tried = self._front_end, request.tried
+        budget, rule = front_end.budget, front_end.rule.retry
+        if len(tried) >= rule.attempts or not budget.schedule(self._clock()):
+            return None
+        try:
+            await asyncio.sleep(rule.wait_s(len(tried), self._rng.random()))
+        except asyncio.CancelledError:
+            budget.drop()
+            raise
+        if not budget.leave():
+            return None
+        other = front_end.once_more(request.demand, request.key, tried)
+        if other is None:
+            budget.give_back()
+        return other
+
+
+def _signed(answer: Answer, engine: str) -> Answer:
+    return Answer(answer.status, {**answer.headers, ENGINE: engine}, answer.body)
 
 
 async def _with_first(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

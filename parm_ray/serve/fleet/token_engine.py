@@ -125,6 +125,11 @@ class TokenEngine:
         self._slow, self._failing = disturbance.slow, disturbance.failing
         return disturbance
 
+    @api.get("/state")
+    async def state(self) -> dict[str, int]:
+        """Sequences that are being written now, and those that wait for a slot."""
+        return {"active": self._active, "queued": self._queued}
+
     async def _tokens(self, body: bytes) -> AsyncIterator[str]:
         prompt, count = _asked(body)
         if self._failing:

@@ -65,8 +65,8 @@ class _Call:
     row: int
     planned: float
     key: str | None
-    attempt: int = 1
     engine: int = -1
+    tried: tuple[int, ...] = ()
     began: float = 0.0
 
 
@@ -97,7 +97,8 @@ class _Simulation:
         self.rates = [demand.rate for demand in fleet.demands]
         self.network = fleet.network_s.tolist()
         self.silent: set[str] = set()
-        self.awaited: set[int] = set()
+        # Of each demand, how often its rate has changed: an arrival that was drawn before comes to nothing.
+        self.drawn = [0] * len(fleet.demands)
         self.control_up = True
         self.found = FleetResult([], [], [])
         self.interval = Interval(0.0, [0] * len(fleet.engines))
@@ -114,16 +115,16 @@ class _Simulation:
     # -- requests ----------------------------------------------------------------------------------
 
     def _next_arrival(self, row: int) -> None:
-        """Plan the next one, if none is planned; a rate that changes holds from the next but one on."""
-        if row in self.awaited or self.rates[row] <= 0:
+        if self.rates[row] <= 0:
             return
         at = self.agenda.now + self.rng.expovariate(self.rates[row])
         if at < self.run.duration_s:
-            self.awaited.add(row)
-            self.agenda.plan(at, self._arrival, row)
+            self.agenda.plan(at, self._arrival, (row, self.drawn[row]))
 
-    def _arrival(self, row: int) -> None:
-        self.awaited.remove(row)
+    def _arrival(self, drawn: tuple[int, int]) -> None:
+        row, number = drawn
+        if number != self.drawn[row]:
+            return
         self._next_arrival(row)
         demand, now = self.run.fleet.demands[row], self.agenda.now
         front_end = self.rng.choice(self.front_ends[demand.front_end])
@@ -141,6 +142,7 @@ class _Simulation:
 
     def _send(self, call: _Call) -> None:
         call.began = self.agenda.now
+        call.tried = (*call.tried, call.engine)
         call.front_end.begin(call.engine, call.began)
         self.interval.calls[call.engine] += 1
         self.interval.sent += 1
@@ -159,26 +161,23 @@ class _Simulation:
         now, front_end = self.agenda.now, call.front_end
         front_end.end(call.engine, call.began, now, False)
         rule = front_end.rule.retry
-        if call.attempt >= rule.attempts or not front_end.budget.schedule(now):
+        if len(call.tried) >= rule.attempts or not front_end.budget.schedule(now):
             self._end(call, "failed")
             return
-        self.agenda.plan(now + rule.wait_s(call.attempt, self.rng.random()), self._again, call)
+        self.agenda.plan(now + rule.wait_s(len(call.tried), self.rng.random()), self._again, call)
 
     def _again(self, call: _Call) -> None:
         """The backoff is over: somewhere else if there is somewhere else."""
         front_end = call.front_end
-        if not front_end.budget.leave(self.agenda.now):
+        if not front_end.budget.leave():
             self._end(call, "failed")
             return
-        try:
-            try:
-                engine = front_end.another(call.name, call.key, (call.engine,))
-            except NoEngine:
-                engine = front_end.another(call.name, call.key)
-        except (NoEngine, Overloaded):
+        engine = front_end.once_more(call.name, call.key, call.tried)
+        if engine is None:
+            front_end.budget.give_back()
             self._end(call, "failed")
             return
-        self._send(replace(call, attempt=call.attempt + 1, engine=engine))
+        self._send(replace(call, engine=engine))
 
     def _end(self, call: _Call, outcome: str) -> None:
         if call.planned >= self.run.warm_up_s:
@@ -233,6 +232,8 @@ class _Simulation:
             for row, demand in enumerate(self.run.fleet.demands):
                 if demand.front_end == change.name:
                     self.rates[row] = demand.rate * change.value
+                    # Poisson arrivals have no memory: the time to the next one is drawn again.
+                    self.drawn[row] += 1
                     self._next_arrival(row)
         else:
             self._afflict(self.engines[names.index(change.name)], change)

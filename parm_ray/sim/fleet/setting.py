@@ -46,6 +46,7 @@ class Change:
 class FleetRun:
     """One simulation. Arrivals are Poisson.
 
+    Calls take as long as they take: there are no timeouts, and no hedges.
     duration_s: arrivals end then. interval_s: between reports, decisions and pulls. delay_intervals: how
     many intervals a report takes to reach the control plane. replicas: of every front end. keys: of requests
     that carry one, drawn from so many, all alike; 0 = requests carry none. warm_up_s: what comes earlier is
@@ -78,6 +79,10 @@ class FleetRun:
         engines = {engine.name for engine in self.fleet.engines}
         front_ends = {demand.front_end for demand in self.fleet.demands}
         for change in self.changes:
+            if change.at_s > self.duration_s:
+                raise ValueError(
+                    f"changes: at_s: expected 0..duration_s ({self.duration_s:g}), got {change.at_s:g}"
+                )
             known = front_ends if change.kind in ("demand", "silent") else engines
             if change.kind != "control" and change.name not in known:
                 raise ValueError(
@@ -90,12 +95,17 @@ class FleetRun:
 def servers_of(engine: Engine) -> tuple[int, float, float]:
     """Return servers that work, mean service time in seconds and its squared coefficient of variation.
 
-    Raises ValueError for a profile, which says how long requests take and not why, and for a part of one
+    Raises ValueError for a profile, which says how long requests take and not why, and for a part of a
     server.
     """
     latency: EngineLatency = engine.latency
     if isinstance(latency, MGc):
         working = round(latency.servers * engine.health)
+        if abs(working - latency.servers * engine.health) > 1e-6:
+            raise ValueError(
+                f"{engine.name}: health: expected a whole number of {latency.servers} servers, "
+                f"got {engine.health}"
+            )
         return working, latency.servers / latency.limit, latency.cv2
     if engine.health not in (0, 1):
         raise ValueError(f"{engine.name}: health: expected 0 or 1 of one server, got {engine.health}")

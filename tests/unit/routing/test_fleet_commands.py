@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -69,13 +71,28 @@ def test_plans_are_shown_explained_and_compared(snapshots: tuple[str, str], tmp_
     assert "version 2" in page.read_text()
 
 
+def _answers(server: socket.socket, with_what: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(with_what)
+
+
 def test_what_is_no_plan_is_refused(snapshots: tuple[str, str], tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text(Path(snapshots[0]).read_text().replace("110", "111", 1).replace("0.7465", "0.8", 1))
-    for words in (("show", str(bad)), ("show", str(tmp_path / "none.json")), ("show", "http://127.0.0.1:9")):
-        done = run(*words)
-        assert done.exit_code == 2, words
-        assert words[1] in done.stderr
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe")
+    with socket.create_server(("127.0.0.1", 0)) as odd:
+        # Not HTTP at all.
+        threading.Thread(target=_answers, args=(odd, b"220 mail.example.org\r\n"), daemon=True).start()
+        for source in (
+            str(bad), str(binary), str(tmp_path / "none.json"), "http://127.0.0.1:9",
+            f"http://127.0.0.1:{odd.getsockname()[1]}",
+        ):  # fmt: skip
+            done = run("show", source)
+            assert done.exit_code == 2, source
+            assert source in done.stderr
     assert "demand" in run("explain", snapshots[0], "Z").stderr
 
 

@@ -64,9 +64,42 @@ def test_a_silent_front_end_keeps_its_rate_until_it_is_lost() -> None:
     control = ControlPlane(three_regions(), replace(RULE, ages=Ages(stale_s=5, lost_s=60)))
     heard(control, 0.0, {"B": 30})
     assert control.inputs.fleet(59.0).rates[1] == pytest.approx(30)
-    assert control.inputs.replicas(59.0) == {}
+    assert control.inputs.replicas(59.0) == {"B": 1}
     assert control.inputs.fleet(61.0).rates[1] == 120
     assert control.inputs.ages(61.0)["demand of B"] is None
+
+
+def test_a_replica_that_was_replaced_does_not_count_beside_the_new_one() -> None:
+    control = ControlPlane(three_regions(), replace(RULE, ages=Ages(stale_s=5, lost_s=180)))
+    for at, replica in ((0.0, "old"), (0.0, "older"), (6.0, "new"), (6.0, "newer")):
+        control.inputs.report(Report("A", replica, 1.0, {"default": 20}), at)
+    assert control.inputs.fleet(4.0).rates[0] == pytest.approx(80)
+    assert control.inputs.fleet(6.0).rates[0] == pytest.approx(40)
+    assert control.inputs.replicas(6.0) == {"A": 2}
+    # All are silent: what they said last is kept, and how many they were.
+    assert control.inputs.fleet(100.0).rates[0] == pytest.approx(80)
+    assert control.inputs.replicas(100.0) == {"A": 4}
+
+
+def test_a_way_that_is_declared_not_to_be_there_is_not_there_however_near_it_measures() -> None:
+    fleet = three_regions()
+    trips = fleet.network_s.copy()
+    trips[0, 2] = np.nan
+    control = ControlPlane(replace(fleet, network_s=trips), RULE)
+    control.inputs.network("A", "C", 0.0, 0.0)
+    snapshot = control.decide(1.0, 0.0)
+    assert snapshot is not None
+    assert math.isnan(snapshot.network_s[0, 2])
+    assert snapshot.weights[0, 2] == 0
+
+
+def test_one_call_that_hangs_is_one_sample_however_many_decisions_see_it() -> None:
+    control = ControlPlane(three_regions(), RULE)
+    for n in range(30):
+        seen = {"A": Seen(20, 0.4), "B": Seen(20, 0.4), "C": Seen(waiting=1, waited_s=1.0 + n)}
+        control.inputs.report(Report("B", "0", 1.0, {"default": 48}, engines=seen), float(n))
+        control.decide(float(n), 0.0)
+        assert control.penalties.multipliers["C"] == 1
 
 
 def test_a_demand_without_traffic_has_weights_for_its_first_request() -> None:
@@ -182,6 +215,13 @@ def test_a_plan_that_cannot_be_made_leaves_the_last_one(monkeypatch: pytest.Monk
     monkeypatch.setattr("parm_ray.routing.planes.control.solve", broken)
     assert control.decide(1.0, 0.0) is first
     assert control.failed == "no solver today"
+
+    def odd(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(control.inputs, "seen", odd)
+    assert control.decide(2.0, 0.0) is first
+    assert control.failed == "ZeroDivisionError"
 
 
 def test_versions_go_on_where_the_last_control_plane_ended() -> None:

@@ -129,6 +129,58 @@ def test_a_plan_that_is_too_old_gives_way_to_what_is_near() -> None:
     ]  # fmt: skip
 
 
+def test_a_plan_that_is_too_old_does_not_turn_requests_away() -> None:
+    fleet = three_regions(1.5)
+    plane = front_end_of(fleet, "B", stale_s=10, expired_s=100)
+    plane.install(published(fleet, 1), 0.0)
+
+    def passed(now: float) -> int:
+        found = 0
+        for _ in range(100):
+            try:
+                plane.route("default", now)
+                found += 1
+            except Overloaded:
+                pass
+        return found
+
+    assert passed(0.0) < 100
+    assert plane.budget.ratio == 0
+    plane.refresh(99.0)
+    assert plane.budget.ratio == 0
+    plane.refresh(101.0)
+    assert passed(101.0) == 100
+    assert plane.budget.ratio == pytest.approx(0.2)
+    # A new plan counts again.
+    plane.install(published(fleet, 2), 102.0)
+    assert passed(102.0) < 100
+
+
+def test_an_engine_that_was_declared_dead_is_used_once_a_plan_says_so() -> None:
+    fleet = three_regions()
+    dead = replace(fleet, engines=(*fleet.engines[:2], replace(fleet.engines[2], health=0.0)))
+    plane = front_end_of(dead, "C", admission=AdmissionRule(burst=1e6))
+    plane.install(published(fleet, 1), 0.0)
+    assert {plane.route("default", 0.0) for _ in range(50)} == {2}
+    # Without a plan it is the nearest that may serve, and was found.
+    alone = front_end_of(dead, "C")
+    alone.ready("C", 1, 0.0)
+    assert {alone.route("default", 0.0) for _ in range(50)} == {2}
+
+
+def test_a_retry_goes_to_who_was_not_tried_then_to_who_failed_first() -> None:
+    plane = front_end_of(three_regions(), "B")
+    plane.install(published(three_regions(), 1), 0.0)
+    assert plane.once_more("default", None, [1]) == 2
+    # The plan gives B no share of A.
+    assert plane.once_more("default", None, [1, 2]) == 1
+    plane.ready("C", 0, 0.0)
+    assert plane.once_more("default", None, [1]) == 1
+    for name in "AB":
+        plane.ready(name, 0, 0.0)
+    assert plane.once_more("default", None, [1]) is None
+
+
 def test_who_fails_at_once_is_avoided_though_nothing_is_in_flight_there() -> None:
     fleet = Fleet((Demand("x", 10.0),), (Engine("a", MM1(50.0)), Engine("b", MM1(50.0))), np.zeros((1, 2)))
     plane = front_end_of(fleet, "x", admission=AdmissionRule(burst=1e6))
@@ -188,7 +240,7 @@ def test_a_report_says_what_happened_since_the_last() -> None:
     plane.end(j, 3.0, 3.5, None)
     report = plane.report(4.0)
     seen = report.engines["B"]
-    assert (report.seconds, report.arrivals, report.sent) == (4.0, {"default": 1}, 4)
+    assert (report.seconds, report.arrivals) == (4.0, {"default": 1})
     assert (seen.answers, seen.seconds, seen.failures, seen.waiting, seen.waited_s) == (1, 0.5, 1, 1, 2.0)
     # One answer after 0.5 s, one that has waited for 2 s: slower than the answers alone say.
     assert seen.mean_s == pytest.approx(1.25)

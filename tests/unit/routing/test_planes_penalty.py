@@ -96,6 +96,14 @@ def test_calls_of_several_intervals_count_together_until_they_are_enough() -> No
     assert [penalties.update(failing)["c"] for _ in range(3)] == [1, 1, 0.25]
 
 
+def test_calls_that_are_out_in_two_intervals_count_once() -> None:
+    penalties = Penalties(["a", "b", "c"], PenaltyRule(min_samples=10))
+    others = healths({"a": 1.0, "b": 1.0})
+    for out in (4, 5, 6, 7, 8, 9):
+        assert penalties.update({**others, "c": Health(50.0, 5.0, None, out, out)})["c"] == 1
+    assert penalties.update({**others, "c": Health(50.0, 5.0, None, 10, 10)})["c"] == 0.25
+
+
 def test_engines_that_agree_by_chance_make_no_outlier() -> None:
     left = Penalties(["a", "b", "c"], PenaltyRule()).update(healths({"a": 0.5, "b": 0.5, "c": 2.3}))
     assert set(left.values()) == {1.0}

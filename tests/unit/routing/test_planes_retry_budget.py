@@ -42,9 +42,25 @@ def test_load_that_comes_during_the_backoff_stops_the_retry() -> None:
         budget.request(0.0)
     assert budget.schedule(0.0)
     budget.load(1.0)
-    assert not budget.leave(0.1)
+    assert not budget.leave()
     assert (budget.granted, budget.in_backoff) == (0, 0)
     assert not budget.hedge(0.2)
+
+
+def test_what_is_not_sent_after_all_can_be_sent_for_another() -> None:
+    budget = RetryBudget(RetryRule(most=0.2))
+    for _ in range(5):
+        budget.request(0.0)
+    assert budget.schedule(0.0)
+    assert not budget.hedge(0.0)
+    budget.drop()
+    assert (budget.granted, budget.in_backoff, budget.refused) == (0, 0, 1)
+    assert budget.schedule(0.0)
+    assert budget.leave()
+    budget.give_back()
+    assert (budget.granted, budget.in_backoff) == (0, 0)
+    assert budget.hedge(0.0)
+    assert not budget.hedge(0.0)
 
 
 def test_what_was_saved_is_gone_with_the_ratio() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parm_ray.routing.fleet import MM1, Demand, Engine, Fleet, baselines, solve
+from parm_ray.routing.fleet import MM1, Demand, Engine, Fleet, MGc, baselines, solve
 from parm_ray.routing.fleet.feedback import Feedback, critical_gain
 from parm_ray.routing.planes import AdmissionRule, ControlRule, FrontEndRule, PenaltyRule, RetryRule
 from parm_ray.sim.fleet import Change, FleetRun, simulate_fleet, simulate_routing
@@ -156,3 +156,27 @@ def test_runs_that_make_no_sense_are_refused_by_name(field: str, changes: dict) 
         FleetRun(three_regions(), **changes)
     with pytest.raises(ValueError, match="kind"):
         Change(0.0, "odd", 1.0)  # type: ignore[arg-type]
+
+
+def test_when_a_rate_rises_the_next_arrival_is_drawn_again() -> None:
+    fleet = Fleet((Demand("x", 100.0),), (Engine("a", MM1(1000.0)),), np.zeros((1, 1)))
+    changes = (
+        Change(0.0, "demand", 1e-5, "x"),
+        Change(10.0, "demand", 1.0, "x"),
+        Change(20.0, "demand", 0.0, "x"),
+    )
+    found = simulate_fleet(FleetRun(fleet, duration_s=30.0, changes=changes, seed=8))
+    arrivals = [request.planned for request in found.requests]
+    assert 850 < len(arrivals) < 1150
+    assert 10 <= min(arrivals) < 10.2
+    assert 19.8 < max(arrivals) <= 20
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    fleet = three_regions()
+    with pytest.raises(ValueError, match=r"at_s: expected 0..duration_s \(60\), got 61"):
+        FleetRun(fleet, changes=(Change(61.0, "slow", 2.0, "A"),))
+    many = replace(fleet, engines=(*fleet.engines[:2], Engine("C", MGc(80.0, 3), health=0.5)))
+    with pytest.raises(ValueError, match="C: health: expected a whole number of 3 servers"):
+        FleetRun(many)
+    FleetRun(replace(many, engines=(*fleet.engines[:2], Engine("C", MGc(80.0, 4), health=0.5))))
