@@ -237,12 +237,16 @@ def test_who_gives_up_frees_the_engines_slot(fleet: Fleet) -> None:
     for engine in ("east", "west", "south"):
         fleet.disturb(engine, slow=1000.0)
     path = "/east/v2/models/llm/generate"
-    # The front end, after its timeout.
-    assert fleet.ask("east").status == 502
-    # A client that goes, before the answer and during it.
-    for kind in ("", "_stream"):
-        with pytest.raises(TimeoutError):
-            fleet.server.request(path + kind, BODY, timeout=0.5)
+    # By value, and one that goes through the object store.
+    for body in (BODY, {**BODY, "text_input": "a" * 4_000_000}):
+        for kind in ("", "_stream"):
+            # The front end, after its timeout; a client, before that.
+            assert fleet.server.request(path + kind, body, timeout=20)[0] == 502
+            fleet.until(lambda: busy() == 0, 2)
+            with pytest.raises(TimeoutError):
+                fleet.server.request(path + kind, body, timeout=0.5)
+            fleet.until(lambda: busy() == 0, 2)
+    # And in the middle of an answer.
     fleet.disturb("east", slow=20.0)
     request = urllib.request.Request(
         f"{fleet.server.url}{path}_stream", json.dumps(LONG).encode(), {"x-parm-session": "one"}
