@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from parm_ray.core import Overloaded
 from parm_ray.routing.fleet.pick import NoEngine
 from parm_ray.routing.fleet.snapshot import Snapshot
-from parm_ray.routing.planes import ControlPlane, FrontEnd, Report
+from parm_ray.routing.planes import FrontEnd, Report
 from parm_ray.sim.fleet.engine import SimEngine
+from parm_ray.sim.fleet.planes import Planes
 from parm_ray.sim.fleet.setting import Change, FleetRun
 from parm_ray.sim.timers import Agenda
 
@@ -81,25 +82,14 @@ class _Simulation:
         rng = random.Random(run.seed)
         self.rng = rng
         fleet = run.fleet
-        self.control = ControlPlane(fleet, run.control)
         self.engines = [
             SimEngine(engine, self.agenda, random.Random(rng.random()), self._served, run.fail_s)
             for engine in fleet.engines
         ]
-        names = dict.fromkeys(demand.front_end for demand in fleet.demands)
-        self.front_ends = {
-            name: [
-                FrontEnd(name, str(n), fleet, run.front_end, random.Random(rng.random()), 0.0)
-                for n in range(run.replicas)
-            ]
-            for name in names
-        }
-        self.rates = [demand.rate for demand in fleet.demands]
+        self.planes = Planes(run, self.engines, rng)
         self.network = fleet.network_s.tolist()
-        self.silent: set[str] = set()
         # Of each demand, how often its rate has changed: an arrival that was drawn before comes to nothing.
         self.drawn = [0] * len(fleet.demands)
-        self.control_up = True
         self.found = FleetResult([], [], [])
         self.interval = Interval(0.0, [0] * len(fleet.engines))
         for change in run.changes:
@@ -115,9 +105,9 @@ class _Simulation:
     # -- requests ----------------------------------------------------------------------------------
 
     def _next_arrival(self, row: int) -> None:
-        if self.rates[row] <= 0:
+        if self.planes.rates[row] <= 0:
             return
-        at = self.agenda.now + self.rng.expovariate(self.rates[row])
+        at = self.agenda.now + self.rng.expovariate(self.planes.rates[row])
         if at < self.run.duration_s:
             self.agenda.plan(at, self._arrival, (row, self.drawn[row]))
 
@@ -127,7 +117,7 @@ class _Simulation:
             return
         self._next_arrival(row)
         demand, now = self.run.fleet.demands[row], self.agenda.now
-        front_end = self.rng.choice(self.front_ends[demand.front_end])
+        front_end = self.rng.choice(self.planes.front_ends[demand.front_end])
         key = f"key-{self.rng.randrange(self.run.keys)}" if self.run.keys else None
         call = _Call(front_end, str(demand), demand.name, row, now, key)
         self.interval.offered += 1
@@ -189,32 +179,25 @@ class _Simulation:
     def _decide(self, _: None) -> None:
         """One interval is over: reports leave, the control plane decides, front ends pull."""
         now, run = self.agenda.now, self.run
-        for name, replicas in self.front_ends.items():
-            for front_end in replicas:
-                report = front_end.report(now)
-                if name not in self.silent:
-                    self.agenda.plan(now + run.delay_intervals * run.interval_s, self._reported, report)
-                front_end.refresh(now)
+        for front_end in self.planes.each():
+            report = front_end.report(now)
+            if front_end.name not in self.planes.silent:
+                self.agenda.plan(now + run.delay_intervals * run.interval_s, self._reported, report)
+            front_end.refresh(now)
         self.agenda.plan(now, self._publish, None)
 
     def _reported(self, report: Report) -> None:
         # The first, before any time has passed, is of no interval.
-        if self.control_up and report.seconds > 1e-6:
-            self.control.inputs.report(report, self.agenda.now)
+        if report.seconds > 1e-6:
+            self.planes.reported(report, self.agenda.now)
 
     def _publish(self, _: None) -> None:
         now, run = self.agenda.now, self.run
-        # Who has replicas the control plane hears from the cluster, again and again.
-        for engine, there in zip(run.fleet.engines, self.engines, strict=True):
-            self.control.inputs.ready(engine.name, float(there.alive) * engine.health, now)
-        if self.control_up and (snapshot := self.control.decide(now, now)) is not None:
+        if (snapshot := self.planes.decide(now)) is not None:
             self.found.snapshots.append(snapshot)
-            for replicas in self.front_ends.values():
-                for front_end in replicas:
-                    front_end.install(snapshot, now)
-        some = next(iter(self.front_ends.values()))[0]
+        some = next(self.planes.each())
         done, self.interval = self.interval, Interval(now, [0] * len(self.engines))
-        done.penalties = dict(self.control.penalties.multipliers)
+        done.penalties = dict(self.planes.control.penalties.multipliers)
         done.version = 0 if some.snapshot is None else some.snapshot.version
         done.retry_ratio = some.budget.ratio
         if now > 0:
@@ -223,29 +206,7 @@ class _Simulation:
             self.agenda.plan(now + run.interval_s, self._decide, None)
 
     def _change(self, change: Change) -> None:
-        names = [engine.name for engine in self.run.fleet.engines]
-        if change.kind == "control":
-            self.control_up = not change.value
-        elif change.kind == "silent":
-            (self.silent.add if change.value else self.silent.discard)(change.name)
-        elif change.kind == "demand":
-            for row, demand in enumerate(self.run.fleet.demands):
-                if demand.front_end == change.name:
-                    self.rates[row] = demand.rate * change.value
-                    # Poisson arrivals have no memory: the time to the next one is drawn again.
-                    self.drawn[row] += 1
-                    self._next_arrival(row)
-        else:
-            self._afflict(self.engines[names.index(change.name)], change)
-
-    def _afflict(self, engine: SimEngine, change: Change) -> None:
-        now = self.agenda.now
-        if change.kind == "slow":
-            engine.slow = change.value
-        elif change.kind == "failing":
-            engine.failing = change.value
-        else:
-            engine.alive = not change.value
-            # Front ends hear of replicas from the cluster itself, at once.
-            for front_end in (one for replicas in self.front_ends.values() for one in replicas):
-                front_end.ready(change.name, int(engine.alive), now)
+        for row in self.planes.apply(change, self.agenda.now):
+            # Poisson arrivals have no memory: the time to the next one is drawn again.
+            self.drawn[row] += 1
+            self._next_arrival(row)
