@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from parm_ray.routing.fleet import Routing
     from parm_ray.routing.fleet.snapshot import Snapshot
 
+# Engines that have a column in a table.
+MOST_COLUMNS = 8
+
 routing = typer.Typer(no_args_is_help=True, help="Which engines of a fleet get whose traffic.")
 
 
@@ -70,19 +73,31 @@ def simulate(
     policy: Annotated[
         Literal["planned", "feedback"] | None, typer.Option(help="of the control plane, not the file's")
     ] = None,
+    fluid: Annotated[
+        bool, typer.Option(help="means, not each request: for hours, or hundreds of engines")
+    ] = False,
     page: Annotated[Path | None, typer.Option(help="also write a page with charts over time")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Play a fleet with its control plane and front ends in virtual time, and what happens to it."""
     from parm_ray.config.fleet_file import load_fleet_run
-    from parm_ray.sim.fleet import phases, series, simulate_fleet
+    from parm_ray.sim.fleet import (
+        FleetResult,
+        FluidResult,
+        fluid_phases,
+        fluid_series,
+        phases,
+        series,
+        simulate_fleet,
+        simulate_fluid,
+    )
 
     try:
         run = load_fleet_run(file, seed, policy)
     except ParmError as error:
         fail(error)
         return
-    result = simulate_fleet(run)
+    result: FleetResult | FluidResult = simulate_fluid(run) if fluid else simulate_fleet(run)
     if page is not None:
         from parm_ray.sim.fleet.page import render
 
@@ -90,23 +105,31 @@ def simulate(
             page.write_text(render(run, result, file.stem.replace("_", " ")), encoding="utf-8")
         except (OSError, ValueError) as error:
             fail(ConfigError(f"--page: {error}"))
-    rows = phases(run, result)
-    names = [engine.name for engine in run.fleet.engines]
+    if isinstance(result, FluidResult):
+        rows, intervals, latencies = (
+            fluid_phases(run, result),
+            fluid_series(run, result),
+            ("mean_ms", "worst_ms"),
+        )
+    else:
+        rows, intervals, latencies = phases(run, result), series(run, result), ("p50_ms", "p99_ms")
+    # What of hundreds would be no table any more; --json has all.
+    names = [engine.name for engine in run.fleet.engines[:MOST_COLUMNS]]
     table = Table(
-        "seconds", "what changed", "requests", "p50 ms", "p99 ms", "answered/s", "shed", "failed", "sent",
-        *(f"to {name}" for name in names),
+        "seconds", "what changed", "requests", *(name.replace("_", " ") for name in latencies), "answered/s",
+        "shed", "failed", "sent", *(f"to {name}" for name in names),
     )  # fmt: skip
     for row in rows:
         table.add_row(
             f"{row['from_s']:g}-{row['to_s']:g}",
             ", ".join(row["changes"]),
             str(row["requests"]),
-            *(_shown(row[name]) for name in ("p50_ms", "p99_ms", "answered_per_s")),
+            *(_shown(row[name]) for name in (*latencies, "answered_per_s")),
             *(f"{100 * row[name]:.2f} %" for name in ("shed", "failed")),
             _shown(row["sent"]),
             *(f"{100 * row['shares'][name]:.1f} %" for name in names),
         )
-    printed({"phases": rows, "intervals": series(run, result)}, as_json, table)
+    printed({"phases": rows, "intervals": intervals}, as_json, table)
 
 
 Source = Annotated[str, typer.Argument(help="a snapshot's file, or the URL of a fleet's control plane")]

@@ -148,6 +148,7 @@ class FleetSettings(Strict):
     def fleet_run(self, seed: int | None = None) -> FleetRun:
         """Return the simulation. Raises ValueError for what it cannot play."""
         told = self.simulation
+        seed = told.seed if seed is None else seed
         if self.data_plane.retry.hedge_after_ms is not None:
             raise ValueError("data_plane.retry.hedge_after_ms: expected null, hedges are not simulated")
         return FleetRun(
@@ -162,7 +163,8 @@ class FleetSettings(Strict):
             told.keys,
             told.fail_ms / 1e3,
             tuple(change.change() for change in told.changes),
-            told.seed if seed is None else seed,
+            told.background(list(self.engines), list(self.front_ends), seed),
+            seed,
         )
 
     def _round_trip_s(self, here: str, there: str) -> float:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from scipy.optimize import brentq
+
 
 class EngineLatency(Protocol):
     """One engine's delay.
@@ -118,17 +120,21 @@ class MGc:
 
 
 def _found(model: EngineLatency, slope: float) -> float:
-    """Return the load at which a model's slope is reached, by halving."""
-    low, high = 0.0, model.limit
-    if model.slope(low) >= slope:
-        return low
-    for _ in range(60):
-        middle = (low + high) / 2
-        if model.slope(middle) < slope:
-            low = middle
-        else:
-            high = middle
-    return low
+    """Return the load at which a model's slope is reached."""
+    if model.slope(0.0) >= slope:
+        return 0.0
+    if math.isinf(slope):
+        return model.limit
+    # The slope has no bound at the limit, its inverse is 0 there, and nearly straight before.
+    return float(
+        brentq(
+            lambda load: 1 / model.slope(load) - 1 / slope,
+            0.0,
+            model.limit,
+            xtol=1e-15 * model.limit,
+            rtol=1e-14,
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ class Gate:
             self._tokens, self._last = 1.0, now
         self._rate = None if rate is None else rate * self._rule.slack
 
+    @property
+    def rate(self) -> float | None:
+        """Requests per second that pass, the slack included; None = all."""
+        return self._rate
+
     def admit(self, now: float) -> bool:
         """Whether one more may pass now."""
         if self._rate is None:

@@ -25,6 +25,9 @@ from parm_ray.routing.planes.signals import Seen
 Policy = Literal["planned", "feedback"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 
+# Of an engine's limit, the most that a latency is expected for: beyond it any is as good as it should be.
+NEAR = 0.99
+
 # What says that there is no plan; anything else is a fault of ours, and its trace is needed.
 KNOWN = (ParmError, ValueError)
 
@@ -65,6 +68,7 @@ class ControlPlane:
         self.failed: str | None = None
         self._version = first_version
         self._before: NDArray[np.float64] | None = None
+        self._answered = np.zeros(len(names))
         self._feedback = Controller(rule.feedback, {name: 1 / len(names) for name in names})
 
     def decide(self, now: float, wall: float) -> Snapshot | None:
@@ -75,6 +79,7 @@ class ControlPlane:
         try:
             fleet = self.inputs.fleet(now)
             seen = {engine.name: self._seen(fleet, engine.name, now) for engine in fleet.engines}
+            self._answered = np.array([self.inputs.answered(engine.name, now) for engine in fleet.engines])
             self.inputs.judged()
             plan = (
                 self._fed_back(fleet, seen) if self.rule.policy == "feedback" else self._planned(fleet, seen)
@@ -106,7 +111,9 @@ class ControlPlane:
         whole = solve(fleet, self._before)
         # What was seen was seen under the plan in force: engines that took over a slow one's load are as slow
         # as they should be.
-        loads = whole.routing.loads if self._before is None else self._before.sum(axis=0)
+        planned = whole.routing.loads if self._before is None else self._before.sum(axis=0)
+        # Demand may have risen since: who answers more than was planned for is slower, and does well.
+        loads = np.maximum(planned, self._answered)
         left = self.penalties.update(self._healths(fleet, loads, seen))
         lifted: set[str] = set()
         while held := {name for name, part in left.items() if part < 1 and name not in lifted}:
@@ -150,10 +157,10 @@ class ControlPlane:
     def _healths(fleet: Fleet, loads: NDArray[np.float64], seen: dict[str, Seen]) -> dict[str, Health]:
         """Return how each engine does against what its model expects at the load that it has."""
         found = {}
-        for engine, load, top in zip(fleet.engines, loads, fleet.most, strict=True):
+        for engine, load in zip(fleet.engines, loads, strict=True):
             one = seen[engine.name]
-            # An idle engine's expectation is that of a trickle.
-            at = min(max(float(load), 1e-3 * float(top)), float(top))
+            # An idle engine's expectation is that of a trickle; at its limit there is none.
+            at = min(max(float(load), 1e-3 * engine.limit), NEAR * engine.limit)
             expected = engine.total(at) / at if at > 0 else math.inf
             mean = one.mean_s
             ratio = mean / expected if mean is not None and 0 < expected < math.inf else None

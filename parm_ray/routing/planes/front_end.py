@@ -162,6 +162,15 @@ class FrontEnd:
         """Return whether the plan in use is fresh, stale or expired."""
         return freshness(self.age_s(now), self.rule.stale_s, self.rule.expired_s)
 
+    @property
+    def limits(self) -> Array:
+        """How many calls engines may have in flight from here, `[engines]`, of the most important kind."""
+        return self._limits[0]
+
+    def admitted(self, demand: str) -> float | None:
+        """Return how many requests per second of a demand may pass; None = all."""
+        return self._rows[demand].gate.rate
+
     def weights(self) -> dict[str, dict[str, float]]:
         """Return the share of each engine now, guardrails included, by demand."""
         return {name: dict(zip(self.engines, p.weights, strict=True)) for name, p in self._pickers.items()}

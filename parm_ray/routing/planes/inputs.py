@@ -34,12 +34,16 @@ class Ages:
 
 @dataclass
 class _Heard:
-    """What one replica of a front end said last, its smoothed rates, what it saw since the last decision."""
+    """What one replica of a front end said last, its smoothed rates, what it saw since the last decision.
+
+    seconds: for how long it saw that.
+    """
 
     front_end: str
     at: float
     rates: dict[str, float]
     seen: dict[str, Seen]
+    seconds: float
 
 
 class Inputs:
@@ -73,7 +77,8 @@ class Inputs:
             # What was out then has ended since, or is out still.
             ended = replace(one, waiting=0, waited_s=0.0)
             seen[engine] = ended + seen[engine] if engine in seen else ended
-        self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen)
+        seconds = report.seconds + (0.0 if before is None else before.seconds)
+        self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen, seconds)
 
     def check(self, report: Report) -> None:
         """Raise ValueError for a report of another fleet, and for numbers that cannot be."""
@@ -127,10 +132,18 @@ class Inputs:
         """Return what front ends saw of an engine since `judged`, by front end; not what is stale."""
         return [(heard.front_end, heard.seen[engine]) for heard in self._fresh(now) if engine in heard.seen]
 
+    def answered(self, engine: str, now: float) -> float:
+        """Return how many requests per second an engine has answered, of those that `seen` tells of."""
+        return sum(
+            heard.seen[engine].answers / heard.seconds
+            for heard in self._fresh(now)
+            if engine in heard.seen and heard.seconds > 0
+        )
+
     def judged(self) -> None:
         """A decision was made of what was seen; the next one looks at what comes from now on."""
         for heard in self._heard.values():
-            heard.seen = {}
+            heard.seen, heard.seconds = {}, 0.0
 
     def replicas(self, now: float) -> dict[str, int]:
         """Return how many replicas each front end has, of those that were ever heard."""

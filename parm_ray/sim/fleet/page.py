@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.sim.fleet.fluid import FluidResult
+from parm_ray.sim.fleet.fluid_report import fluid_phases
 from parm_ray.sim.fleet.report import phases
 from parm_ray.sim.fleet.run import FleetResult
 from parm_ray.sim.fleet.setting import FleetRun
@@ -25,20 +28,37 @@ REST = "#8b939b"
 Points = Sequence[tuple[float, float]]
 
 
-def render(run: FleetRun, result: FleetResult, title: str) -> str:
+@dataclass(frozen=True)
+class _Latencies:
+    """How latencies are shown: names of the columns, and the lines with their colours and what they are."""
+
+    columns: tuple[tuple[str, str], ...]
+    lines: Mapping[str, Points]
+    words: dict[str, str]
+    rows: list[dict[str, Any]]
+
+
+def render(run: FleetRun, result: FleetResult | FluidResult, title: str) -> str:
     """Return the page of one run. Raises ValueError for one without an interval."""
     if not result.intervals:
         raise ValueError("intervals: expected one or more, got none: the run is shorter than its interval")
     template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
     marks = [(change.at_s, f"{change.kind} {change.name} {change.value:g}") for change in run.changes]
     names = [engine.name for engine in run.fleet.engines]
+    shown = _shown(run, result)
+    colours = dict(zip(shown.lines, (COLOURS[1], COLOURS[4]), strict=True))
     return template.substitute(
         title=escape(title),
-        lead=f"{len(result.requests)} requests in {run.duration_s:g} virtual seconds, policy "
-        f"{run.control.policy}, seed {run.seed}.",
+        lead=f"{sum(row['requests'] for row in shown.rows)} requests in {run.duration_s:g} virtual seconds, "
+        f"policy {run.control.policy}, seed {run.seed}.",
         legend=_legend(names),
+        latencies="".join(
+            f'<span><i style="background:{colours[name]}"></i>{words}</span>'
+            for name, words in shown.words.items()
+        ),
+        columns="".join(f"<th>{words}</th>" for _, words in shown.columns),
         shares=_shares(run, result, marks),
-        latency=_lines(run, marks, _latencies(run, result), " ms", {"p50": COLOURS[1], "p99": COLOURS[4]}),
+        latency=_lines(run, marks, shown.lines, " ms", colours),
         penalties=_lines(run, marks, _penalties(result, names), "", _colours(names)),
         sent=_lines(
             run,
@@ -47,7 +67,25 @@ def render(run: FleetRun, result: FleetResult, title: str) -> str:
             "",
             {"calls per request": COLOURS[0]},
         ),
-        table=_table(phases(run, result)),
+        table=_table(shown),
+    )
+
+
+def _shown(run: FleetRun, result: FleetResult | FluidResult) -> _Latencies:
+    if isinstance(result, FleetResult):
+        return _Latencies(
+            (("p50_ms", "p50 ms"), ("p99_ms", "p99 ms")),
+            _latencies(run, result),
+            {"p50": "p50", "p99": "p99, of the requests that came in an interval"},
+            phases(run, result),
+        )
+    lines = {
+        "mean": [(one.at_s, 1e3 * one.mean_s) for one in result.intervals],
+        "worst": [(one.at_s, 1e3 * one.worst_s) for one in result.intervals],
+    }
+    words = {"mean": "mean, of fluids", "worst": "of the slowest way that 1 % of the requests took"}
+    return _Latencies(
+        (("mean_ms", "mean ms"), ("worst_ms", "slowest way ms")), lines, words, fluid_phases(run, result)
     )
 
 
@@ -63,7 +101,7 @@ def _legend(names: Sequence[str]) -> str:
     )
 
 
-def _shares(run: FleetRun, result: FleetResult, marks: Sequence[tuple[float, str]]) -> str:
+def _shares(run: FleetRun, result: FleetResult | FluidResult, marks: Sequence[tuple[float, str]]) -> str:
     """Bands of each engine's share of the calls, on top of each other."""
     calls = np.array([interval.calls for interval in result.intervals], dtype=np.float64)
     sums = calls.sum(axis=1, keepdims=True)
@@ -87,7 +125,7 @@ def _shares(run: FleetRun, result: FleetResult, marks: Sequence[tuple[float, str
 def _lines(
     run: FleetRun,
     marks: Sequence[tuple[float, str]],
-    lines: dict[str, Points],
+    lines: Mapping[str, Points],
     unit: str,
     colours: dict[str, str],
 ) -> str:
@@ -144,19 +182,20 @@ def _latencies(run: FleetRun, result: FleetResult) -> dict[str, Points]:
     return found
 
 
-def _penalties(result: FleetResult, names: Sequence[str]) -> dict[str, Points]:
+def _penalties(result: FleetResult | FluidResult, names: Sequence[str]) -> dict[str, Points]:
     return {name: [(i.at_s, i.penalties.get(name, 1.0)) for i in result.intervals] for name in names}
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
+def _table(latencies: _Latencies) -> str:
     def shown(value: float | None, form: str) -> str:
         return "-" if value is None else form.format(value)
 
     return "".join(
         f"<tr><td>{row['from_s']:g}-{row['to_s']:g} s</td><td>{escape(', '.join(row['changes']))}</td>"
-        f"<td>{row['requests']}</td><td>{shown(row['p50_ms'], '{:.0f}')}</td>"
-        f"<td>{shown(row['p99_ms'], '{:.0f}')}</td><td>{row['answered_per_s']:.1f}</td>"
+        f"<td>{row['requests']}</td>"
+        + "".join(f"<td>{shown(row[name], '{:.0f}')}</td>" for name, _ in latencies.columns)
+        + f"<td>{row['answered_per_s']:.1f}</td>"
         f"<td>{100 * row['shed']:.2f} %</td><td>{100 * row['failed']:.2f} %</td>"
         f"<td>{shown(row['sent'], '{:.3f}')}</td></tr>"
-        for row in rows
+        for row in latencies.rows
     )

@@ -17,10 +17,9 @@ def phases(run: FleetRun, result: FleetResult) -> list[dict[str, Any]]:
     shed and failed are shares of the requests, by demand too; sent: calls per request; shares: of the calls,
     by engine. A request belongs to when it came.
     """
-    edges = sorted({run.warm_up_s, *(c.at_s for c in run.changes if c.at_s > run.warm_up_s), run.duration_s})
     names = [engine.name for engine in run.fleet.engines]
     rows = []
-    for start, end in pairwise(edges):
+    for start, end in pairwise(edges(run)):
         requests = [r for r in result.requests if start <= r.planned < end]
         intervals = [i for i in result.intervals if start < i.at_s <= end]
         calls = np.array([i.calls for i in intervals]).sum(axis=0) if intervals else np.zeros(len(names))
@@ -29,11 +28,7 @@ def phases(run: FleetRun, result: FleetResult) -> list[dict[str, Any]]:
             {
                 "from_s": start,
                 "to_s": end,
-                "changes": [
-                    f"{c.kind} {c.name} {c.value:g}".replace("  ", " ")
-                    for c in run.changes
-                    if c.at_s == start or (start == run.warm_up_s and c.at_s < start)
-                ],
+                "changes": changed(run, start),
                 "requests": len(requests),
                 "answered_per_s": sum(r.outcome == "ok" for r in requests) / (end - start),
                 **_latencies(requests),
@@ -48,6 +43,20 @@ def phases(run: FleetRun, result: FleetResult) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def edges(run: FleetRun) -> list[float]:
+    """Return when something changes, from the end of the warm-up to the end, seconds."""
+    return sorted({run.warm_up_s, *(c.at_s for c in run.changes if c.at_s > run.warm_up_s), run.duration_s})
+
+
+def changed(run: FleetRun, start: float) -> list[str]:
+    """Return in words what changed at one of them, or, at the first, before."""
+    return [
+        f"{c.kind} {c.name} {c.value:g}".replace("  ", " ")
+        for c in run.changes
+        if c.at_s == start or (start == run.warm_up_s and c.at_s < start)
+    ]
 
 
 def series(run: FleetRun, result: FleetResult) -> list[dict[str, Any]]:

@@ -92,7 +92,7 @@ class _Simulation:
         self.drawn = [0] * len(fleet.demands)
         self.found = FleetResult([], [], [])
         self.interval = Interval(0.0, [0] * len(fleet.engines))
-        for change in run.changes:
+        for change in (*run.changes, *run.background):
             self.agenda.plan(change.at_s, self._change, change)
         for row in range(len(fleet.demands)):
             self._next_arrival(row)

@@ -50,7 +50,8 @@ class FleetRun:
     duration_s: arrivals end then. interval_s: between reports, decisions and pulls. delay_intervals: how
     many intervals a report takes to reach the control plane. replicas: of every front end. keys: of requests
     that carry one, drawn from so many, all alike; 0 = requests carry none. warm_up_s: what comes earlier is
-    not in the records. fail_s: what a failing call takes at the engine.
+    not in the records. fail_s: what a failing call takes at the engine. changes: what reports and pages tell
+    apart; background: what happens besides, too much of it to be told.
     """
 
     fleet: Fleet
@@ -64,6 +65,7 @@ class FleetRun:
     keys: int = 0
     fail_s: float = 0.001
     changes: tuple[Change, ...] = ()
+    background: tuple[Change, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,7 +80,7 @@ class FleetRun:
             raise ValueError(f"replicas: expected >= 1, got {self.replicas}")
         engines = {engine.name for engine in self.fleet.engines}
         front_ends = {demand.front_end for demand in self.fleet.demands}
-        for change in self.changes:
+        for change in (*self.changes, *self.background):
             if change.at_s > self.duration_s:
                 raise ValueError(
                     f"changes: at_s: expected 0..duration_s ({self.duration_s:g}), got {change.at_s:g}"

@@ -93,6 +93,18 @@ def test_a_way_that_is_declared_not_to_be_there_is_not_there_however_near_it_mea
     assert snapshot.weights[0, 2] == 0
 
 
+def test_an_engine_that_answers_more_than_was_planned_for_is_not_slow_for_it() -> None:
+    control = ControlPlane(three_regions(0.5), RULE)
+    for n in range(4):
+        # C was to have 20 a second of 80, and has 76, at what its model says of that.
+        seen = {"A": Seen(45, 0.9), "B": Seen(60, 1.5), "C": Seen(76, 76 * 0.25)}
+        control.inputs.report(Report("C", "0", 1.0, {"default": 20}, engines={"C": seen.pop("C")}), float(n))
+        control.inputs.report(Report("A", "0", 1.0, {"default": 45}, engines={"A": seen["A"]}), float(n))
+        control.inputs.report(Report("B", "0", 1.0, {"default": 60}, engines={"B": seen["B"]}), float(n))
+        control.decide(float(n), 0.0)
+        assert control.penalties.multipliers["C"] == 1
+
+
 def test_one_call_that_hangs_is_one_sample_however_many_decisions_see_it() -> None:
     control = ControlPlane(three_regions(), RULE)
     for n in range(30):
@@ -183,7 +195,7 @@ def test_a_penalty_turns_no_request_away() -> None:
     )
     control = ControlPlane(Fleet(demands, engines, np.zeros((2, 3))), RULE)
     for n in range(4):
-        seen = {"eu": Seen(100, 20.0), "us": Seen(100, 1.0), "ap": Seen(100, 1.0)}
+        seen = {"eu": Seen(20, 4.0), "us": Seen(20, 0.2), "ap": Seen(20, 0.2)}
         control.inputs.report(Report("x", "0", 1.0, {"only": 10, "any": 10}, engines=seen), float(n))
         snapshot = control.decide(float(n), 0.0)
     assert snapshot is not None
