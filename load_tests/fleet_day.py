@@ -2,7 +2,7 @@
 
 Front ends and engines in regions around the world, demand that follows the sun, engines that get slow, fail
 or disappear, front ends whose reports are lost. All in the fluid simulation (`parm_ray.sim.fleet.fluid`) with
-the control plane and the front ends of a cluster. One page with charts over time for each policy goes to --out.
+the control plane and the front ends of a cluster. A page with charts over time of each policy goes to --out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> int:
         if name not in ("out", "json")
     )
     given.out.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, one in _policies(run).items():
         began = perf_counter()
         result = simulate_fluid(one)

@@ -124,6 +124,18 @@ class FleetSettings(Strict):
                     f"{section}.stale_s: expected at least {least_s:g}, twice the longer of "
                     f"control.interval_ms and data_plane.pull_ms, got {stale_s:g}"
                 )
+        if self.control.penalty.patience * self.control.interval_ms < 2 * self.data_plane.pull_ms:
+            raise ValueError(
+                f"control.penalty.patience: expected so many intervals that front ends report twice within, "
+                f"{2 * self.data_plane.pull_ms / self.control.interval_ms:g} or more, "
+                f"got {self.control.penalty.patience}"
+            )
+        apps: dict[str, str] = {}
+        for name, engine in self.engines.items():
+            if (other := apps.setdefault(engine.app or name, name)) != name:
+                raise ValueError(
+                    f"engines.{name}.app: expected an application of its own, got that of {other}"
+                )
         return self
 
     def fleet(self) -> Fleet:

@@ -7,7 +7,7 @@ Requests are parsed and answers written by `protocol`; what is answered comes fr
 # then takes a parameter whose annotation is the string "Request" for a query parameter.
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 import parm_ray
 from parm_ray.config import Settings
-from parm_ray.core import ParmError, UnknownModel, monotonic
+from parm_ray.core import InvalidInput, ParmError, UnknownModel, monotonic
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
@@ -146,6 +146,12 @@ class Ingress:
             answer = JSONResponse(responses.error_body(str(error)), status, more)
             return status, dict(answer.headers), bytes(answer.body)
         return 200, out, content
+
+    async def stream(self, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
+        """Refuse: a model that answers at once has nothing to stream."""
+        self._check_model(model, None)
+        raise InvalidInput("generate_stream", "infer, this model answers at once", model)
+        yield b""
 
     async def signals(self) -> EngineSignals:
         """What the control plane asks an engine."""

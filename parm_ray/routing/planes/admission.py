@@ -82,6 +82,11 @@ class Gate:
         self._tokens -= 1
         return True
 
+    def give_back(self) -> None:
+        """Who was admitted last could not be sent."""
+        if self._rate is not None:
+            self._tokens += 1
+
     def retry_after_s(self) -> float:
         """Return after how many seconds the next one could pass."""
         if self._rate is None or self._rate <= 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -19,8 +20,8 @@ from parm_ray.routing.fleet import Fleet, Routing, Solution, solve
 from parm_ray.routing.fleet.feedback import Controller, Feedback
 from parm_ray.routing.fleet.snapshot import Snapshot
 from parm_ray.routing.planes.inputs import Ages, Inputs
-from parm_ray.routing.planes.penalty import Health, Penalties, PenaltyRule
-from parm_ray.routing.planes.signals import Seen
+from parm_ray.routing.planes.penalty import Penalties, PenaltyRule
+from parm_ray.routing.planes.signals import Health, Seen
 
 Policy = Literal["planned", "feedback"]
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -69,6 +70,8 @@ class ControlPlane:
         self._version = first_version
         self._before: NDArray[np.float64] | None = None
         self._answered = np.zeros(len(names))
+        self._planned_loads: deque[NDArray[np.float64]] = deque(maxlen=2)
+        self._lifted: set[str] = set()
         self._feedback = Controller(rule.feedback, {name: 1 / len(names) for name in names})
 
     def decide(self, now: float, wall: float) -> Snapshot | None:
@@ -90,31 +93,38 @@ class ControlPlane:
             return self.snapshot
         self.failed = None
         self._before = (plan.routing if isinstance(plan, Solution) else plan).flows
-        reasons = self.penalties.reasons
+        self._planned_loads.append(self._before.sum(axis=0))
         self.snapshot = Snapshot.of(
             plan,
             version=self._version,
             created=wall,
             ages_s=self.inputs.ages(now),
-            penalties={
-                name: (left, reasons.get(name, ""))
-                for name, left in self.penalties.multipliers.items()
-                if left < 1
-            },
+            penalties=self._told(),
             replicas=self.inputs.replicas(now),
         )
         self._version += 1
         return self.snapshot
 
+    def _told(self) -> dict[str, tuple[float, str]]:
+        """Return penalties as they are applied, with reasons."""
+        found = {}
+        for name, left in self.penalties.multipliers.items():
+            why = self.penalties.reasons.get(name, "")
+            if name in self._lifted:
+                found[name] = (1.0, f"{why or 'on its way back'}; lifted, there is no room elsewhere")
+            elif left < 1:
+                found[name] = (left, why)
+        return found
+
     def _planned(self, fleet: Fleet, seen: dict[str, Seen]) -> Solution:
         """Solve for the fleet as it should be, then keep penalised engines to a part of what they got."""
         whole = solve(fleet, self._before)
-        # What was seen was seen under the plan in force: engines that took over a slow one's load are as slow
-        # as they should be.
-        planned = whole.routing.loads if self._before is None else self._before.sum(axis=0)
-        # Demand may have risen since: who answers more than was planned for is slower, and does well.
-        loads = np.maximum(planned, self._answered)
+        # What was seen was seen under the plan in force, or, as front ends report before they take a new one,
+        # under the one before: engines that took over a slow one's load are as slow as they should be. Who
+        # answers more than was planned for, as demand has risen, is slower too, and does well.
+        loads = np.max([*(self._planned_loads or [whole.routing.loads]), self._answered], axis=0)
         left = self.penalties.update(self._healths(fleet, loads, seen))
+        self._lifted = set()
         lifted: set[str] = set()
         while held := {name for name, part in left.items() if part < 1 and name not in lifted}:
             found = solve(_held(fleet, whole.routing, left, held), self._before)
@@ -129,6 +139,7 @@ class ControlPlane:
             if not freed:
                 return found
             lifted |= freed
+            self._lifted = lifted
         return whole
 
     def _fed_back(self, fleet: Fleet, seen: dict[str, Seen]) -> Routing:
@@ -150,6 +161,7 @@ class ControlPlane:
                 seen,
                 seconds=max(0.0, seen.seconds - away * seen.answers),
                 waited_s=max(0.0, seen.waited_s - away * seen.waiting),
+                given_up_s=max(0.0, seen.given_up_s - away * seen.given_up),
             )
         return found
 
@@ -158,17 +170,10 @@ class ControlPlane:
         """Return how each engine does against what its model expects at the load that it has."""
         found = {}
         for engine, load in zip(fleet.engines, loads, strict=True):
-            one = seen[engine.name]
             # An idle engine's expectation is that of a trickle; at its limit there is none.
             at = min(max(float(load), 1e-3 * engine.limit), NEAR * engine.limit)
             expected = engine.total(at) / at if at > 0 else math.inf
-            mean = one.mean_s
-            ratio = mean / expected if mean is not None and 0 < expected < math.inf else None
-            # A call that is out yet says that an engine is slow, once it is; never that it is not.
-            late = ratio is not None and ratio > 1 and one.waited_s > 0
-            out = one.waiting if late else 0
-            samples = one.answers + one.failures + out
-            found[engine.name] = Health(ratio, mean, one.failed_share, samples, out)
+            found[engine.name] = Health.of(seen[engine.name], expected)
         return found
 
 

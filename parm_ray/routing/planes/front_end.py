@@ -19,14 +19,11 @@ from parm_ray.routing.fleet import Demand, Fleet
 from parm_ray.routing.fleet.pick import NoEngine, Picker
 from parm_ray.routing.fleet.snapshot import Freshness, Snapshot, freshness
 from parm_ray.routing.planes.admission import AdmissionRule, Gate
+from parm_ray.routing.planes.calls import Calls
 from parm_ray.routing.planes.retry_budget import RetryBudget, RetryRule
-from parm_ray.routing.planes.signals import Report, Seen
+from parm_ray.routing.planes.signals import Report
 
 Array = NDArray[np.float64]
-
-# An engine that failed so often in a row keeps that part of its weight until a call succeeds, and after as
-# many again that part of it once more, down to the least.
-FAILURES_IN_ROW, KEPT, LEAST_KEPT = 5, 0.1, 0.01
 
 
 @dataclass(frozen=True)
@@ -77,12 +74,8 @@ class FrontEnd:
         self.snapshot: Snapshot | None = None
         self._front_ends = len({demand.front_end for demand in fleet.demands})
         n = len(self.engines)
-        self.in_flight = np.zeros(n)
-        self._since = np.zeros(n)  # sum of the starts of what is in flight
-        self._guard = np.ones(n)
+        self.calls = Calls(n)
         self._ready = np.ones(n, dtype=bool)
-        self._in_row = np.zeros(n, dtype=int)
-        self._seen = [Seen()] * n
         self._reported = self._installed = now
         prices = sorted({demand.shed_price_s for demand in fleet.demands}, reverse=True)
         # An engine that was declared dead, and is found alive, has all that it was said to have.
@@ -145,7 +138,9 @@ class FrontEnd:
         """Take account of the time that has passed; called every interval, and when a snapshot comes."""
         plan, planned = self.snapshot, 0.0
         if plan is not None and self.freshness(now) != "expired":
-            planned = 1.0 if plan.shed.sum() > 0 else plan.utilization
+            # Demands that nobody may serve now are shed for want of an engine, not of room.
+            full = plan.shed[np.isfinite(plan.network_s).any(axis=1)].sum() > 1e-6 * plan.rates.sum()
+            planned = 1.0 if full else plan.utilization
         elif plan is not None:
             # What it said of the load is of no more use than its weights: what is in flight has to do.
             for row in self._rows.values():
@@ -163,6 +158,11 @@ class FrontEnd:
         return freshness(self.age_s(now), self.rule.stale_s, self.rule.expired_s)
 
     @property
+    def in_flight(self) -> Array:
+        """Calls that are out, `[engines]`."""
+        return self.calls.in_flight
+
+    @property
     def limits(self) -> Array:
         """How many calls engines may have in flight from here, `[engines]`, of the most important kind."""
         return self._limits[0]
@@ -177,11 +177,7 @@ class FrontEnd:
 
     def report(self, now: float) -> Report:
         """Return what happened since the last report, and begin a new interval."""
-        waited = now * self.in_flight - self._since
-        engines = {
-            name: seen + Seen(waiting=int(count), waited_s=max(0.0, float(age)))
-            for name, seen, count, age in zip(self.engines, self._seen, self.in_flight, waited, strict=True)
-        }
+        engines = dict(zip(self.engines, self.calls.taken(now), strict=True))
         rows = self._rows.items()
         found = Report(
             self.name,
@@ -192,7 +188,6 @@ class FrontEnd:
         )
         for row in self._rows.values():
             row.arrivals = 0
-        self._seen = [Seen()] * len(self.engines)
         self._reported = now
         return found
 
@@ -209,7 +204,11 @@ class FrontEnd:
         self.budget.request(now)
         if not row.gate.admit(now):
             raise Overloaded(f"{row.demand}: more than can be served", row.gate.retry_after_s())
-        return self.another(demand, key)
+        try:
+            return self.another(demand, key)
+        except (Overloaded, NoEngine):
+            row.gate.give_back()
+            raise
 
     def another(self, demand: str, key: str | None = None, without: Collection[int] = ()) -> int:
         """Return an engine for a second call of a request that those in `without` have, or have failed.
@@ -236,35 +235,17 @@ class FrontEnd:
         for without in (tried, tried[-1:], ()):
             try:
                 return self.another(demand, key, without)
-            except NoEngine:
+            except (NoEngine, Overloaded):
                 continue
-            except Overloaded:
-                break
         return None
 
     def begin(self, engine: int, now: float) -> None:
         """A call is sent to an engine."""
-        self.in_flight[engine] += 1
-        self._since[engine] += now
+        self.calls.begin(engine, now)
 
-    def end(
-        self, engine: int, began: float, now: float, outcome: bool | None, took_s: float | None = None
-    ) -> None:
-        """A call has ended: well, badly, or (None) it was withdrawn, which says nothing of the engine.
-
-        took_s: what counts as its latency, None = all of it; of a stream, less the time that its reader took.
-        """
-        self.in_flight[engine] = max(0.0, self.in_flight[engine] - 1)
-        self._since[engine] -= began
-        if outcome is None:
-            return
-        took_s = now - began if took_s is None else took_s
-        self._seen[engine] += Seen(1, took_s) if outcome else Seen(failures=1)
-        self._in_row[engine] = 0 if outcome else self._in_row[engine] + 1
-        # By its weight alone: who fails at once has nothing in flight, and looks like the less loaded one.
-        guard = max(LEAST_KEPT, KEPT ** (self._in_row[engine] // FAILURES_IN_ROW))
-        if guard != self._guard[engine]:
-            self._guard[engine] = guard
+    def end(self, engine: int, began: float, now: float, outcome: bool | None, lost: bool = False) -> None:
+        """A call has ended, as `Calls.end` says."""
+        if self.calls.end(engine, began, now, outcome, lost):
             self._reweigh(now)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -284,7 +265,7 @@ class FrontEnd:
             old = min(1.0, age / self.rule.expired_s - 1)
         for name, row in self._rows.items():
             weights = (1 - old) * _normal(row.plan) + old * _normal(row.local)
-            guarded = np.where(row.may & self._ready, weights * self._guard, 0.0)
+            guarded = np.where(row.may & self._ready, weights * self.calls.guard, 0.0)
             if not guarded.sum():
                 # All that the plan uses is gone: whoever may serve it and is there.
                 guarded = np.where(row.may & self._ready, 1.0, 0.0)

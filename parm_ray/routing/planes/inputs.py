@@ -74,9 +74,7 @@ class Inputs:
                 rates[name] = was + weight * (rates.get(name, 0.0) - was)
         seen = dict(report.engines)
         for engine, one in before.seen.items() if before is not None else ():
-            # What was out then has ended since, or is out still.
-            ended = replace(one, waiting=0, waited_s=0.0)
-            seen[engine] = ended + seen[engine] if engine in seen else ended
+            seen[engine] = one.then(seen.get(engine, Seen()))
         seconds = report.seconds + (0.0 if before is None else before.seconds)
         self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen, seconds)
 

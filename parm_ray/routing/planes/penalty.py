@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from parm_ray.routing.planes.signals import Health
 
 # Of normal numbers, the standard deviation in median absolute deviations.
 _SIGMA = 1.4826
@@ -69,21 +71,6 @@ class PenaltyRule:
             raise ValueError(f"max_share: expected 0..1, got {self.max_share}")
 
 
-@dataclass(frozen=True)
-class Health:
-    """One engine in one interval: seen over expected latency, seen latency in seconds, share of failures.
-
-    None = not known: neither good nor bad. samples: calls that say so; out: of those, the ones that have not
-    ended, and will be there in the next interval again.
-    """
-
-    ratio: float | None
-    seconds: float | None = None
-    failed: float | None = None
-    samples: int = 0
-    out: int = 0
-
-
 class Penalties:
     """The multipliers of all engines, 1 = none, kept from interval to interval."""
 
@@ -95,6 +82,8 @@ class Penalties:
         self.failing: set[str] = set()
         # What calls since the last judgement said, and for how many intervals.
         self._probed: dict[str, tuple[Health, int]] = {}
+        # What the last judgement of each said, and how many intervals ago that was.
+        self._compared: dict[str, tuple[Health, int]] = {}
 
     def update(self, seen: Mapping[str, Health]) -> dict[str, float]:
         """Take one interval and return the new multipliers, by engine; `reasons` says why."""
@@ -129,62 +118,58 @@ class Penalties:
         """
         rule, found, waiting = self._rule, {}, set()
         for name, multiplier in self.multipliers.items():
-            before, intervals = self._probed.pop(name, (Health(None), 0))
-            # One call that hangs is one call, in however many intervals.
-            ended = replace(before, samples=before.samples - before.out, out=0)
-            health, intervals = _together(ended, seen.get(name, Health(None))), intervals + 1
+            before, intervals = self._probed.pop(name, (Health(), 0))
+            health, intervals = before.then(seen.get(name, Health())), intervals + 1
+            self._probed[name] = (health, intervals)
+            # Few as they are, they are all that a penalised engine gets to show.
             if health.samples >= (rule.min_samples if multiplier == 1 else rule.probes):
-                # Few as they are, they are all that a penalised engine gets to show.
-                found[name] = replace(health, samples=max(health.samples, rule.min_samples))
+                found[name] = health
             elif intervals < rule.patience:
-                self._probed[name] = (health, intervals)
                 waiting.add(name)
+        self._compared = {
+            name: (health, age + 1)
+            for name, (health, age) in self._compared.items()
+            if age < rule.patience and name not in found
+        } | {name: (health, 0) for name, health in found.items()}
+        if len(self._compared) < 2:
+            # With nobody to compare it with it is neither good nor bad.
+            waiting |= {name for name in found if self._probed[name][1] < rule.patience}
+            found = {}
+        self._probed = {name: self._probed[name] for name in waiting}
         return found, waiting
 
     def _outliers(self, seen: Mapping[str, Health]) -> dict[str, tuple[float, str, bool]]:
-        """Return how bad each outlier is, why it is one, and whether it is for failed calls."""
+        """Return how bad each outlier is, why it is one, and whether it is for failed calls.
+
+        Beside those judged now stand the others as they were judged last, if that is not long ago.
+        """
         rule = self._rule
-        known = {
-            name: health
-            for name, health in seen.items()
-            if name in self.multipliers and health.samples >= rule.min_samples
-        }
-        ratios = {name: h.ratio for name, h in known.items() if h.ratio is not None}
+        others = [health for health, _ in self._compared.values()]
+        ratios = {name: h.ratio for name, h in seen.items() if h.ratio is not None}
         found: dict[str, tuple[float, str, bool]] = {}
-        # With one engine there is nobody to compare it with.
-        if len(ratios) > 1:
-            middle = _median(list(ratios.values()))
-            spread = _SIGMA * _median([abs(ratio - middle) for ratio in ratios.values()])
+        known = [h.ratio for h in others if h.ratio is not None]
+        if len(known) > 1:
+            middle = _median(known)
+            spread = _SIGMA * _median([abs(ratio - middle) for ratio in known])
             spread = max(spread, LEAST_SPREAD)
             for name, ratio in ratios.items():
                 if ratio > middle + rule.deviations * spread and ratio > rule.least_ratio * middle:
                     why = f"{ratio:.1f} times its expected latency, the median {middle:.1f}"
                     found[name] = (ratio, why, False)
-        times = {name: h.seconds for name, h in known.items() if h.seconds is not None}
-        if rule.slo_s is not None and len(times) > 1 and _median(list(times.values())) <= rule.slo_s:
-            for name, seconds in times.items():
+        times = [h.seen.mean_s for h in others if h.seen.mean_s is not None]
+        if rule.slo_s is not None and len(times) > 1 and _median(times) <= rule.slo_s:
+            for name, health in seen.items():
+                seconds = health.seen.mean_s or 0.0
                 if seconds > rule.slo_s and name not in found:
                     why = f"{1e3 * seconds:.0f} ms, above the bound of {1e3 * rule.slo_s:.0f}"
                     found[name] = (seconds / rule.slo_s, why, False)
-        failed = {name: h.failed for name, h in known.items() if h.failed is not None}
-        if len(failed) > 1 and (middle := _median(list(failed.values()))) < rule.failed_share:
-            for name, share in failed.items():
+        shares = [h.seen.failed_share for h in others if h.seen.failed_share is not None]
+        if len(shares) > 1 and (middle := _median(shares)) < rule.failed_share:
+            for name, health in seen.items():
+                share = health.seen.failed_share or 0.0
                 if share - middle > rule.failed_share:
                     found[name] = (1e6 * share, f"{100 * share:.0f} % of its calls failed", True)
         return found
-
-
-def _together(one: Health, two: Health) -> Health:
-    """Return two intervals as one: means weighted by their samples."""
-    parts = [health for health in (one, two) if health.samples]
-
-    def mean(name: str) -> float | None:
-        known = [(getattr(h, name), h.samples) for h in parts if getattr(h, name) is not None]
-        whole = sum(count for _, count in known)
-        return sum(value * count for value, count in known) / whole if whole else None
-
-    samples = sum(health.samples for health in parts)
-    return Health(mean("ratio"), mean("seconds"), mean("failed"), samples, two.out)
 
 
 def _median(values: list[float]) -> float:

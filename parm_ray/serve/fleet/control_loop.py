@@ -134,6 +134,7 @@ class ControlLoop:
             if signals is not None:
                 with _said(f"signals of {name}"):
                     inputs.ready(name, signals.ready_share, now)
+                    self._metrics.signals(name, signals)
 
 
 @contextmanager

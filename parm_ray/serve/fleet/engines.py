@@ -11,9 +11,10 @@ from typing import Any, Protocol
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from parm_ray.core import InvalidInput
+from parm_ray.core import ParmError
 from parm_ray.serve.board import board_of
 from parm_ray.serve.fleet.signals import EngineSignals
+from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.transport import BY_VALUE_BYTES
 
 log = logging.getLogger("ray.serve")
@@ -21,8 +22,12 @@ log = logging.getLogger("ray.serve")
 # Between two looks for an application that is not there yet.
 LOOK_S = 0.5
 
-# What says that the engine could not do it, not that the request was wrong.
-FAILED = frozenset({500, 502, 503, 504})
+# Between two looks whether one without replicas is another deployment by now.
+LOOK_AGAIN_S = 5.0
+
+# What says that the engine could not do it. 504 is no fault of it, and no use to try again: the request's own
+# deadline has passed.
+FAILED = frozenset({500, 502, 503})
 
 
 class Engine(Protocol):
@@ -61,6 +66,7 @@ class EngineFailedError(Exception):
 class _Handles:
     """One application's, each made once: a copy with other options costs as much as a call."""
 
+    deployment: str
     by_value: DeploymentHandle
     by_reference: DeploymentHandle
     stream: DeploymentHandle
@@ -70,6 +76,7 @@ class _Handles:
     def of(cls, handle: DeploymentHandle) -> _Handles:
         forward = handle.options(method_name="forward")
         return cls(
+            handle.deployment_name,
             forward.options(_by_reference=False),
             forward.options(_by_reference=True),
             handle.options(method_name="stream", stream=True),
@@ -97,33 +104,46 @@ class Engines:
         self._on_replicas, self._timeout_s = on_replicas, timeout_s
         self._delays_s = delays_s
         self._handles: dict[int, _Handles] = {}
+        self._counts: dict[int, int] = {}
 
     async def connect(self) -> None:
-        """Look for the applications until all are found."""
-        missing = dict(enumerate(self.apps))
-        while missing:
-            for j, app in list(missing.items()):
-                handle = await find(app)
-                if handle is None:
+        """Look for the applications, and again for those that have no replicas, for ever.
+
+        An application may come back as another deployment, whose handle is another one.
+        """
+        looked: dict[int, float] = {}
+        loop = asyncio.get_running_loop()
+        while True:
+            for j, app in enumerate(self.apps):
+                again = j not in self._handles or not self._counts[j]
+                if not again or (j in self._handles and loop.time() < looked.get(j, 0.0) + LOOK_AGAIN_S):
                     continue
+                looked[j] = loop.time()
                 try:
-                    self._handles[j] = _Handles.of(handle)
-                    self._follow(j, handle)
+                    handle = await find(app)
+                    if handle is not None:
+                        self._use(j, handle)
                 except Exception:  # Whatever is wrong with one, the others are looked for, and it again.
                     log.exception("%s: cannot be followed", app)
-                else:
-                    del missing[j]
-            if missing:
-                await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S)
 
-    def _follow(self, j: int, handle: DeploymentHandle) -> None:
-        board = board_of(handle.app_name, handle.deployment_name)
+    def _use(self, j: int, handle: DeploymentHandle) -> None:
+        before = self._handles.get(j)
+        if before is not None and before.deployment == handle.deployment_name:
+            return
+        handles = self._handles[j] = _Handles.of(handle)
 
         def told(nodes: Mapping[str, str]) -> None:
-            self._on_replicas(j, len(nodes))
+            # One that has been given up may still be heard of.
+            if self._handles[j] is handles:
+                self._count(j, len(nodes))
 
-        self._on_replicas(j, 1)
-        board.follow(told)
+        self._count(j, 1)
+        board_of(handle.app_name, handle.deployment_name).follow(told)
+
+    def _count(self, j: int, replicas: int) -> None:
+        self._counts[j] = replicas
+        self._on_replicas(j, replicas)
 
     async def forward(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> Answer:
         """Send a request to engine j. Raises EngineFailedError."""
@@ -149,7 +169,7 @@ class Engines:
         return answer
 
     async def stream(self, j: int, model: str, body: bytes, headers: dict[str, str]) -> AsyncIterator[bytes]:
-        """Yield what engine j streams. Raises EngineFailedError at any piece; InvalidInput if it refuses."""
+        """Yield what engine j streams. Raises EngineFailedError at any piece, or the engine's own refusal."""
         handle = self._handle(j)
         await asyncio.sleep(self._away_s(j))
         pieces: Any = handle.stream.remote(model, body, headers)
@@ -162,10 +182,10 @@ class Engines:
             ended = True
         except asyncio.TimeoutError:
             raise EngineFailedError(f"{self.apps[j]}: nothing for {self._timeout_s:g} s") from None
-        except InvalidInput as error:
-            # Ray's own kind of it; the engine is not to blame.
-            raise getattr(error, "cause", error) from None
         except Exception as error:  # Whatever an engine raises: Serve hands its own exceptions on, too.
+            if isinstance(error, ParmError) and status_of(error)[0] not in FAILED:
+                # The request is wrong. Ray has its own kind of the error around it.
+                raise getattr(error, "cause", error) from None
             raise EngineFailedError(f"{self.apps[j]}: {type(error).__name__}: {str(error)[:200]}") from error
         finally:
             if not ended:

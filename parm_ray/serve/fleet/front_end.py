@@ -26,7 +26,7 @@ from parm_ray.serve import responses
 from parm_ray.serve.body import read_body
 from parm_ray.serve.fleet.engines import Answer, Engines, answered, find
 from parm_ray.serve.fleet.metrics import FrontEndMetrics
-from parm_ray.serve.fleet.requests import ENGINE, Requests
+from parm_ray.serve.fleet.requests import Requests
 from parm_ray.serve.http_errors import status_of
 
 DEMAND, KEY = "x-parm-demand", "x-parm-session"
@@ -105,7 +105,8 @@ class FleetFrontEnd:
         )
         self._rng = rng
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._engines.connect()), loop.create_task(self._pull_forever())]
+        forever = (self._engines.connect(), self._pull_forever(), self._refresh_forever())
+        self._tasks = [loop.create_task(one) for one in forever]
 
     # -- by handle -------------------------------------------------------------------------------
 
@@ -165,8 +166,8 @@ class FleetFrontEnd:
         request.state.began = monotonic()
         demand = self._demand(request.headers.get(DEMAND))
         key = request.headers.get(KEY)
-        engine, pieces = await self._requests.stream(demand, key, model, body, _passed_on(request.headers))
-        return StreamingResponse(pieces, media_type="text/event-stream", headers={ENGINE: engine})
+        headers, pieces = await self._requests.stream(demand, key, model, body, _passed_on(request.headers))
+        return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
 
     @api.get("/v2/health/live")
     async def http_live(self) -> dict[str, bool]:
@@ -199,10 +200,13 @@ class FleetFrontEnd:
 
     async def _round_trips(self) -> dict[str, float]:
         now = await self._engines.round_trips(self._pull_s / 2)
+        found = {}
         for name, app in zip(self._front_end.engines, self._engines.apps, strict=True):
             if app in now:
-                self._trips.setdefault(name, deque(maxlen=TRIPS)).append(now[app])
-        return {name: min(trips) for name, trips in self._trips.items()}
+                trips = self._trips.setdefault(name, deque(maxlen=TRIPS))
+                trips.append(now[app])
+                found[name] = min(trips)
+        return found
 
     async def _pull_forever(self) -> None:
         control = None
@@ -219,11 +223,17 @@ class FleetFrontEnd:
             except Exception as error:  # Whatever is wrong with the control plane, requests go on.
                 if heard:
                     log.warning("no word from the control plane, the last plan stays: %s", str(error)[:200])
-                heard = False
+                # The next one may be another deployment.
+                heard, control = False, None
+
+    async def _refresh_forever(self) -> None:
+        """Take account of the time; it passes while the control plane cannot be reached, too."""
+        while True:
+            await asyncio.sleep(self._pull_s)
             try:
                 self._front_end.refresh(monotonic())
                 self._metrics.report(self._front_end, monotonic())
-            except Exception:  # The next pull must come.
+            except Exception:  # The next time must come.
                 log.exception("a front end could not take account of the time")
 
     async def _pull(self, control: Any) -> None:

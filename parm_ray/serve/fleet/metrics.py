@@ -6,6 +6,7 @@ from ray.serve import metrics
 
 from parm_ray.routing.fleet.snapshot import Snapshot
 from parm_ray.routing.planes import FrontEnd
+from parm_ray.serve.fleet.signals import EngineSignals
 from parm_ray.serve.metrics import keys
 
 
@@ -70,6 +71,15 @@ class ControlMetrics:
         self._failed = metrics.Counter(
             "parm_fleet_failed_decisions", description="Intervals in which no plan could be made."
         )
+        self._engine = {
+            name: metrics.Gauge(f"parm_fleet_engine_{name}", description=what, tag_keys=keys("engine"))
+            for name, what in (
+                ("utilization", "Of an engine's ready replicas, as it says itself, 0..1."),
+                ("queued", "Calls that wait at an engine."),
+                ("ttft_s", "Mean time to an engine's first token."),
+                ("tbt_s", "Mean time between two of an engine's tokens."),
+            )
+        }
         self._latency = metrics.Gauge("parm_fleet_expected_ms", description="Latency that the plan expects.")
         self._penalty = metrics.Gauge(
             "parm_fleet_penalty",
@@ -90,6 +100,12 @@ class ControlMetrics:
     def failed(self) -> None:
         """No plan could be made."""
         self._failed.inc(1)
+
+    def signals(self, engine: str, said: EngineSignals) -> None:
+        """An engine has said how it is."""
+        for name, gauge in self._engine.items():
+            if (value := getattr(said, name)) is not None:
+                gauge.set(value, tags={"engine": engine})
 
     def report(self, snapshot: Snapshot) -> None:
         """Set the gauges."""

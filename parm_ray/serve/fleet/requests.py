@@ -19,7 +19,7 @@ ENGINE, ATTEMPTS = "x-parm-engine", "x-parm-attempts"
 
 @dataclass
 class _Request:
-    """What is asked, and which engines were called for it so far, in order."""
+    """What is asked, which engines were called for it so far, in order, and whether one has answered."""
 
     demand: str
     key: str | None
@@ -27,6 +27,7 @@ class _Request:
     body: bytes
     headers: dict[str, str]
     tried: list[int] = field(default_factory=list)
+    answered: bool = False
 
 
 class Requests:
@@ -68,10 +69,11 @@ class Requests:
 
     async def stream(
         self, demand: str, key: str | None, model: str, body: bytes, headers: dict[str, str]
-    ) -> tuple[str, AsyncIterator[bytes]]:
-        """Return the engine's name and the pieces of its answer, once the first is there.
+    ) -> tuple[dict[str, str], AsyncIterator[bytes]]:
+        """Return headers as of `answer`, and the pieces of an engine's answer, once the first is there.
 
-        Retries end with the first piece: what a client has read cannot be taken back. Raises as `answer`.
+        Streams are not hedged, and retries end with the first piece: what a client has read cannot be taken
+        back. Raises as `answer`, and what the engine says of a request that is wrong.
         """
         request = _Request(demand, key, model, body, headers)
         engine: int | None = self._routed(request)
@@ -83,7 +85,8 @@ class Requests:
                 last, engine = failed, await self._retried(request)
                 continue
             # What is returned has not begun, but `pieces` has: if nobody reads it, it is closed all the same.
-            return self._front_end.engines[engine], _with_first(first, pieces)
+            said = {ENGINE: self._front_end.engines[engine], ATTEMPTS: str(len(request.tried))}
+            return said, _with_first(first, pieces)
         raise ModelFailed(str(last) or "the engine ended its answer before it began") from last
 
     def _routed(self, request: _Request) -> int:
@@ -133,7 +136,7 @@ class Requests:
         outcome: bool | None = None
         try:
             answer = await self._engines.forward(engine, request.model, request.body, request.headers)
-            outcome = True
+            outcome = request.answered = True
             return _signed(answer, name)
         except EngineFailedError as failed:
             outcome = False
@@ -141,29 +144,32 @@ class Requests:
                 raise
             raise EngineFailedError(str(failed), _signed(failed.answer, name)) from failed
         finally:
-            front_end.end(engine, began, self._clock(), outcome)
+            front_end.end(engine, began, self._clock(), outcome, lost=request.answered)
             self._metrics.called(name, CALLED[outcome])
 
     async def _pieces(self, engine: int, request: _Request) -> AsyncIterator[bytes]:
         """Yield a stream; it is in flight to its end, and what its reader takes is not its latency."""
         front_end, clock = self._front_end, self._clock
-        began = asked = clock()
+        began = clock()
         front_end.begin(engine, began)
         request.tried.append(engine)
         outcome: bool | None = None
-        some, waited_s = False, 0.0
+        some = False
         try:
             async for piece in self._engines.stream(engine, request.model, request.body, request.headers):
-                some, waited_s = True, waited_s + clock() - asked
-                yield piece
-                asked = clock()
-            waited_s += clock() - asked
+                some, given = True, clock()
+                front_end.calls.hold(engine, began)
+                try:
+                    yield piece
+                finally:
+                    began += clock() - given
+                    front_end.calls.resume(engine, began)
             outcome = some
         except EngineFailedError:
             outcome = False
             raise
         finally:
-            front_end.end(engine, began, clock(), outcome, waited_s)
+            front_end.end(engine, began, clock(), outcome)
             self._metrics.called(front_end.engines[engine], CALLED[outcome])
 
     async def _retried(self, request: _Request) -> int | None:

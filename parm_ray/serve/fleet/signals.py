@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class EngineSignals:
     """ready_share: of its replicas that can work, 0..1. utilization: of those, in use, 0..1. queued: calls
-    that wait. ttft_s, tbt_s: of engines that stream tokens, means of the last interval; None = none ended.
+    that wait. ttft_s, tbt_s: of engines that stream tokens, means of the last seconds; None = there was none.
     """
 
     ready_share: float

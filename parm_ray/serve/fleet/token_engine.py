@@ -24,8 +24,8 @@ from parm_ray.serve.fleet.signals import EngineSignals
 
 _LONGEST = 100_000
 
-# Times that are kept for who asks next.
-_KEPT = 10_000
+# Times are means of so many seconds, and of so many tokens at most.
+_WINDOW_S, _KEPT = 10.0, 10_000
 
 
 class Disturbance(Strict):
@@ -45,8 +45,11 @@ class _BrokenError(RuntimeError):
 _JSON = {"content-type": "application/json"}
 
 
-def _mean(times: deque[float]) -> float | None:
-    return sum(times) / len(times) if times else None
+def _mean(times: deque[tuple[float, float]], since: float) -> float | None:
+    """Return the mean of those that were measured since then; of pairs (when, how long)."""
+    while times and times[0][0] < since:
+        times.popleft()
+    return sum(seconds for _, seconds in times) / len(times) if times else None
 
 
 def _asked(body: bytes) -> tuple[int, int]:
@@ -79,8 +82,8 @@ class TokenEngine:
         self._prefill = asyncio.Lock()
         self._active = self._queued = 0
         self._slow, self._failing = 1.0, False
-        self._first: deque[float] = deque(maxlen=_KEPT)
-        self._between: deque[float] = deque(maxlen=_KEPT)
+        self._first: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        self._between: deque[tuple[float, float]] = deque(maxlen=_KEPT)
 
     async def forward(
         self, model: str, body: bytes, headers: dict[str, str]
@@ -112,12 +115,12 @@ class TokenEngine:
             yield f"data: {json.dumps(event)}\n\n".encode()
 
     async def signals(self) -> EngineSignals:
-        """TTFT and TBT are means of the answers since it was last asked."""
+        """Whoever asks: nothing is forgotten for it."""
         utilization = min(1.0, self._active / self._settings.slots)
-        said = EngineSignals(1.0, utilization, self._queued, _mean(self._first), _mean(self._between))
-        self._first.clear()
-        self._between.clear()
-        return said
+        since = self._clock() - _WINDOW_S
+        return EngineSignals(
+            1.0, utilization, self._queued, _mean(self._first, since), _mean(self._between, since)
+        )
 
     @api.post("/disturb")
     async def disturb(self, disturbance: Disturbance) -> Disturbance:
@@ -144,13 +147,13 @@ class TokenEngine:
         try:
             async with self._prefill:
                 await asyncio.sleep(self._slow * (settings.prefill_ms + prompt * settings.prompt_ms) / 1e3)
-            self._first.append(self._clock() - began)
+            self._first.append((self._clock(), self._clock() - began))
             yield "token0"
             for number in range(1, count):
                 last = self._clock()
                 among = 1 + settings.batch_slope * (self._active - 1)
                 await asyncio.sleep(self._slow * settings.token_ms * among / 1e3)
-                self._between.append(self._clock() - last)
+                self._between.append((self._clock(), self._clock() - last))
                 yield f"token{number}"
         finally:
             self._active -= 1

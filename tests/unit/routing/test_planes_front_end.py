@@ -242,8 +242,10 @@ def test_a_report_says_what_happened_since_the_last() -> None:
     seen = report.engines["B"]
     assert (report.seconds, report.arrivals) == (4.0, {"default": 1})
     assert (seen.answers, seen.seconds, seen.failures, seen.waiting, seen.waited_s) == (1, 0.5, 1, 1, 2.0)
-    # One answer after 0.5 s, one that has waited for 2 s: slower than the answers alone say.
-    assert seen.mean_s == pytest.approx(1.25)
+    # One of three that has waited for 2 s says nothing yet.
+    assert seen.mean_s == pytest.approx(0.5)
+    # Two of four: slower than the answers alone say.
+    assert replace(seen, waiting=2, waited_s=4.0).mean_s == pytest.approx(1.5)
     again = plane.report(5.0)
     assert (again.arrivals, again.engines["B"].answers, again.engines["B"].waiting) == ({"default": 0}, 0, 1)
 
@@ -254,9 +256,41 @@ def test_the_budget_follows_the_plans_utilisation_and_what_is_in_flight() -> Non
     assert plane.budget.ratio == pytest.approx(0.2)
     plane.install(published(fleet, 1), 0.0)
     assert plane.budget.ratio == pytest.approx(0.2 * (0.95 - 250 / 280) / 0.45, abs=1e-6)
-    plane.in_flight += 1000
+    plane.calls.in_flight += 1000
     plane.refresh(1.0)
     assert plane.budget.ratio == 0
+
+
+def test_a_demand_that_nobody_can_serve_takes_no_retries_from_the_others() -> None:
+    demands = (Demand("x", 10.0), Demand("x", 10.0, "gpu", frozenset({"gpu"})))
+    fleet = Fleet(demands, (Engine("a", MM1(100.0)), Engine("b", MM1(100.0))), np.zeros((2, 2)))
+    plane = front_end_of(fleet, "x")
+    snapshot = published(fleet, 1)
+    assert snapshot.shed[1] == 10
+    plane.install(snapshot, 0.0)
+    assert plane.budget.ratio == pytest.approx(0.2)
+
+
+def test_requests_that_find_engines_full_do_not_use_up_what_may_pass() -> None:
+    fleet = three_regions(1.5)
+    plane = front_end_of(fleet, "B", admission=AdmissionRule(burst=0.001, min_in_flight=1))
+    plane.install(published(fleet, 1), 0.0)
+    for j in range(3):
+        plane.begin(j, 0.0)
+    for n in range(100):
+        with pytest.raises(Overloaded, match="full"):
+            plane.route("default", 1.0 + n / 1000)
+    plane.end(1, 0.0, 1.2, True)
+    assert plane.route("default", 1.2) == 1
+
+
+def test_a_retry_may_go_to_one_that_has_room_though_it_was_tried() -> None:
+    fleet = three_regions()
+    plane = front_end_of(fleet, "B", admission=AdmissionRule(burst=0.001, min_in_flight=1))
+    plane.install(published(fleet, 1), 0.0)
+    for j in (0, 2):
+        plane.begin(j, 0.0)
+    assert plane.once_more("default", None, [1]) == 1
 
 
 def test_a_front_end_that_the_fleet_has_not_is_refused() -> None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from parm_ray.routing.planes.penalty import Health, Penalties, PenaltyRule
+from parm_ray.routing.planes.penalty import Penalties, PenaltyRule
+from parm_ray.routing.planes.signals import Health, Seen
 
 
-def healths(ratios: dict[str, float | None], samples: int = 50, failed: dict[str, float] | None = None):
+def health(
+    ratio: float, seconds: float = 1.0, failed: float = 0.0, samples: int = 50, out: int = 0
+) -> Health:
+    """So many calls, of which a share failed, and `out` more are out; all as much slower than expected."""
+    failures = round(failed * samples)
+    answers = samples - failures
+    seen = Seen(answers, answers * seconds, failures, out, out * seconds)
+    return Health.of(seen, seconds / ratio)
+
+
+def healths(ratios: dict[str, float], samples: int = 50, failed: dict[str, float] | None = None):
     return {
-        name: Health(ratio, ratio, (failed or {}).get(name, 0.0), samples) for name, ratio in ratios.items()
+        name: health(ratio, ratio, (failed or {}).get(name, 0.0), samples) for name, ratio in ratios.items()
     }
 
 
@@ -44,7 +55,7 @@ def test_when_all_are_slow_nobody_is_penalised() -> None:
 
 
 def test_the_bound_holds_for_one_that_is_no_outlier_by_its_ratio() -> None:
-    seen = {"a": Health(1.0, 0.1, 0.0, 50), "b": Health(1.0, 0.1, 0.0, 50), "c": Health(1.0, 3.0, 0.0, 50)}
+    seen = {"a": health(1.0, 0.1), "b": health(1.0, 0.1), "c": health(1.0, 3.0)}
     assert Penalties(["a", "b", "c"], PenaltyRule(slo_s=2.0)).update(seen)["c"] == 0.25
     assert Penalties(["a", "b", "c"], PenaltyRule()).update(seen)["c"] == 1
 
@@ -60,7 +71,7 @@ def test_no_more_than_the_share_is_penalised_and_the_cap_is_not_passed_around() 
     names = list("abcdef")
     penalties = Penalties(names, PenaltyRule(max_share=0.34))
     seen = healths({"a": 1.0, "b": 1.0, "c": 1.0, "d": 20.0, "e": 30.0, "f": 1.1})
-    seen["c"] = Health(40.0, 40.0, 0.0, 50)
+    seen["c"] = health(40.0, 40.0)
     first = {name for name, left in penalties.update(seen).items() if left < 1}
     assert first == {"c", "e"}
     for _ in range(5):
@@ -100,8 +111,8 @@ def test_calls_that_are_out_in_two_intervals_count_once() -> None:
     penalties = Penalties(["a", "b", "c"], PenaltyRule(min_samples=10))
     others = healths({"a": 1.0, "b": 1.0})
     for out in (4, 5, 6, 7, 8, 9):
-        assert penalties.update({**others, "c": Health(50.0, 5.0, None, out, out)})["c"] == 1
-    assert penalties.update({**others, "c": Health(50.0, 5.0, None, 10, 10)})["c"] == 0.25
+        assert penalties.update({**others, "c": health(50.0, 5.0, samples=0, out=out)})["c"] == 1
+    assert penalties.update({**others, "c": health(50.0, 5.0, samples=0, out=10)})["c"] == 0.25
 
 
 def test_engines_that_agree_by_chance_make_no_outlier() -> None:

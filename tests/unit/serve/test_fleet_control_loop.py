@@ -39,6 +39,9 @@ class Counted:
     def failed(self) -> None:
         self.failures += 1
 
+    def signals(self, engine: str, said: EngineSignals) -> None:
+        assert said.ready_share <= 1
+
     def report(self, snapshot: object) -> None:
         if self.breaks:
             raise RuntimeError("no metrics today")
@@ -49,7 +52,7 @@ class Running:
     def __init__(self, **control: Any) -> None:
         document = yaml.safe_load(FILE.read_text())
         document["control"] = {"interval_ms": 10, "stale_s": 0.5, "smoothing_s": 0, **control}
-        document["data_plane"] = {"pull_ms": 20}
+        document["data_plane"] = {"pull_ms": 50}
         self.engines, self.metrics = Asked(), Counted()
         self.loop = ControlLoop(FleetSettings.model_validate(document), self.engines, self.metrics)  # type: ignore[arg-type]
 
@@ -81,9 +84,13 @@ async def test_it_waits_for_all_front_ends_and_a_pull_more_for_all_replicas_of_t
     async with running() as fleet:
         await asyncio.sleep(0.03)
         assert not fleet.loop.history
-        for replica in ("0", "1"):
-            for name in "ABC":
-                fleet.report(name, replica)
+        for name in "ABC":
+            fleet.report(name, "0")
+        # Several intervals, and less than a pull.
+        await asyncio.sleep(0.04)
+        assert not fleet.loop.history
+        for name in "ABC":
+            fleet.report(name, "1")
         await fleet.decisions(1)
         assert fleet.loop.history[0].replicas == {"A": 2, "B": 2, "C": 2}
 

@@ -90,8 +90,10 @@ async def test_a_slow_call_is_hedged_and_the_loser_withdrawn() -> None:
     assert engines.calls[0] != engines.calls[1]
     assert settled(front_end)
     assert metrics.outcomes == {"ok": 1, "withdrawn": 1}
-    # A withdrawn call says nothing of its engine.
-    assert front_end.report(monotonic()).engines[front_end.engines[engines.calls[0]]].failures == 0
+    # It has not failed, but it was slow, at least as slow as that.
+    seen = front_end.report(monotonic()).engines[front_end.engines[engines.calls[0]]]
+    assert (seen.failures, seen.waiting, seen.given_up) == (0, 0, 1)
+    assert seen.given_up_s >= 0.01
 
 
 async def test_a_hedge_that_fails_does_not_end_the_first_call() -> None:
@@ -134,6 +136,8 @@ async def test_a_client_that_goes_leaves_nothing_behind(hedge_s: float | None) -
     await gone(made, lambda: front_end.in_flight.sum() == (1 if hedge_s is None else 2))
     assert settled(front_end)
     assert set(metrics.outcomes) == {"withdrawn"}
+    # Of which no engine is to blame.
+    assert not any(seen.given_up for seen in front_end.report(monotonic()).engines.values())
 
 
 async def test_a_client_that_goes_during_a_backoff_gives_it_back() -> None:

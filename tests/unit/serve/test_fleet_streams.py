@@ -24,10 +24,11 @@ async def test_a_stream_is_tried_elsewhere_until_its_first_piece() -> None:
     engines = Scripted(lambda j: asyncio.sleep(0, OK), pieces)
     front_end = pair()
     made, metrics = requests(front_end, engines)
-    engine, found = await made.stream("default", None, "m", b"", {})
+    headers, found = await made.stream("default", None, "m", b"", {})
+    assert headers["x-parm-attempts"] == "2"
     assert front_end.in_flight.sum() == 1
     assert [piece async for piece in found] == [b"one", b"two"]
-    assert engine == front_end.engines[engines.calls[1]]
+    assert headers["x-parm-engine"] == front_end.engines[engines.calls[1]]
     assert settled(front_end)
     assert metrics.outcomes["ok"] == 1
 
@@ -39,12 +40,17 @@ async def test_what_a_streams_reader_takes_is_not_its_engines_latency() -> None:
 
     front_end = pair()
     made, _ = requests(front_end, Scripted(lambda j: asyncio.sleep(0, OK), quick))
-    engine, found = await made.stream("default", None, "m", b"", {})
+    headers, found = await made.stream("default", None, "m", b"", {})
+    engine = headers["x-parm-engine"]
     async for _ in found:
         await asyncio.sleep(0.1)
+        # While it is at it, nothing waits for the engine.
+        seen = front_end.report(monotonic()).engines[engine]
+        assert (seen.waiting, seen.waited_s) == (0, 0)
     seen = front_end.report(monotonic()).engines[engine]
     assert seen.answers == 1
     assert seen.seconds < 0.25
+    assert settled(front_end)
 
 
 async def test_a_stream_that_breaks_is_a_failure_and_one_that_never_began_says_why() -> None:
