@@ -10,6 +10,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -94,28 +95,34 @@ class Family(ABC):
         return tail
 
     def integral(
-        self, tail: Tail, *, moment: int = 1, start: float = 0.0, shifts: Iterable[float] = ()
+        self,
+        tail: Tail,
+        *,
+        moment: int = 1,
+        start: float = 0.0,
+        stop: float = math.inf,
+        bends: Iterable[float] = (),
     ) -> float:
-        """Return the integral of moment * t^(moment-1) * tail(t) over t >= start.
+        """Return the integral of moment * t^(moment-1) * tail(t) over start <= t < stop, in seconds.
 
-        tail: maps times `[m]` to values `[m]`, built from S(t) and S(t - d) for the d in `shifts`; it
-        jumps and bends only at knots and at knots moved by a d. A sum where S is a step function.
+        tail: maps times `[m]` to values `[m]`; built from S, it jumps and bends at the knots and at `bends`
+        alone, and is 0 for large t. A sum where S is a step function (tail must be one, too).
         """
-        at = {start, *(t for t in self.knots if t > start)}
-        for d in shifts:
-            at.update(t + d for t in (0.0, *self.knots) if t + d > start)
-        edges = np.array(sorted(at))
+        edges = np.array(sorted({start, *(t for t in (*self.knots, *bends) if start < t < stop)}))
+        if math.isfinite(stop):
+            edges = np.append(edges, stop)
         if self.steps:
             values = tail((edges[:-1] + edges[1:]) / 2)
             return float(values @ np.diff(edges**moment))
-        return _smooth(tail, moment, edges, self.mean if math.isfinite(self.mean) else max(edges[-1], 1.0))
+        scale = self.mean if math.isfinite(self.mean) else max(*self.knots, 1.0)
+        return _smooth(tail, moment, edges if math.isfinite(stop) else np.append(edges, math.inf), scale)
 
     def _order_moment(self, k: int, n: int, moment: int) -> float:
         return self.integral(lambda t: self.order_survival(k, n, t), moment=moment)
 
 
 def _smooth(tail: Tail, moment: int, edges: Times, scale: float) -> float:
-    """Integrate between the edges and from the last to infinity, in units of `scale`."""
+    """Integrate between the edges, in units of `scale`."""
 
     def weighted(u: float) -> float:
         t = u * scale
@@ -125,7 +132,7 @@ def _smooth(tail: Tail, moment: int, edges: Times, scale: float) -> float:
     with warnings.catch_warnings():
         # An integral that does not converge must not pass for a number.
         warnings.simplefilter("error", IntegrationWarning)
-        for low, high in zip(edges, np.append(edges[1:], math.inf), strict=True):
+        for low, high in pairwise(edges):
             part, _ = quad(weighted, low / scale, high / scale, epsabs=1e-12, epsrel=1e-9, limit=400)
             total += part
     return total
