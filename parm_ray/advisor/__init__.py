@@ -2,7 +2,7 @@
 
 A strategy is a function of a `stats.families.Family` (a law of service times, or a sample) that returns a
 `Prediction`, which says of itself whether it is exact, an approximation or a bound. Unstable settings have
-a latency of inf.
+a latency of inf. How far a prediction made from a sample may be off, `prediction_intervals` says.
 """
 
 from parm_ray.advisor.fork_join import (
@@ -16,6 +16,7 @@ from parm_ray.advisor.forking import early_cancel, full_fork, groups, random_for
 from parm_ray.advisor.hedging import hedge, hedge_rate, hedge_survival
 from parm_ray.advisor.parity import coded_group, parity_survival, unanswered_share
 from parm_ray.advisor.prediction import FREE, Bounds, Losers, Prediction, Standing
+from parm_ray.advisor.uncertainty import PredictionIntervals, prediction_intervals
 
 __all__ = [
     "FREE",
@@ -23,6 +24,7 @@ __all__ = [
     "ForkJoinCost",
     "Losers",
     "Prediction",
+    "PredictionIntervals",
     "Standing",
     "coded_group",
     "coded_pieces",
@@ -36,6 +38,7 @@ __all__ = [
     "hedge_rate",
     "hedge_survival",
     "parity_survival",
+    "prediction_intervals",
     "random_fork",
     "unanswered_share",
 ]

@@ -1,7 +1,8 @@
 """Copies of a job at several servers, one of which has to finish: latency and cost in closed form.
 
 n servers, each first come, first served; jobs come as a Poisson process of `rate` per second, all servers
-together; service times X of copies are independent. m1 = E[X_{1:r}] and m2 = E[X_{1:r}^2] are the moments of
+together; service times X of copies are independent, or share a size (`SizeSlowdown`) where a function says
+`Service`. m1 = E[X_{1:r}] and m2 = E[X_{1:r}^2] are the moments of
 the least of r. Joshi, Soljanin and Wornell, "Efficient redundancy techniques for latency reduction in cloud
 systems", ACM TOMPECS 2(2), 2017. All raise ValueError for arguments that are out of range.
 """
@@ -14,7 +15,8 @@ from scipy.special import gammaln
 
 from parm_ray.advisor.prediction import FREE, Losers, Prediction, arrivals, whole
 from parm_ray.routing.fleet import MGc
-from parm_ray.stats.families import Exponential, Family
+from parm_ray.stats.copies import Service
+from parm_ray.stats.families import Exponential
 
 
 def pollaczek_khinchine(rate: float, m1: float, m2: float) -> float:
@@ -22,19 +24,24 @@ def pollaczek_khinchine(rate: float, m1: float, m2: float) -> float:
     return m1 + _wait(rate, m1, m2)
 
 
-def full_fork(x: Family, servers: int, rate: float, losers: Losers = FREE) -> Prediction:
+def full_fork(x: Service, servers: int, rate: float, losers: Losers = FREE) -> Prediction:
     """(n, 1) fork-join: a copy at every server, the first that finishes counts. See `groups`, with r = n."""
     return groups(x, servers, servers, rate, losers)
 
 
-def groups(x: Family, servers: int, copies: int, rate: float, losers: Losers = FREE) -> Prediction:
+def groups(x: Service, servers: int, copies: int, rate: float, losers: Losers = FREE) -> Prediction:
     """(n, r, 1) with disjoint groups: copies at the r servers of one of n / r groups, drawn at random.
 
     With losers that stop at once the servers of a group move in step: M/G/1 with the least of r, exactly;
-    E[C] = r m1. With cancel_s = c > 0 the winner's server is free before the others. The latency given is
-    that of a group that waits for all of them, which can only be later: an upper bound; E[C] = r m1 + (r-1) c
-    holds at zero load. Losers that run to their end: E[C] = r E[X], if all of them start, and the latency of
-    one server by itself, M/G/1 with X, bounds that of the first of r from above.
+    E[C] = r m1.
+
+    With cancel_s = c > 0 the winner's server is free before the others. The latency given is that of a group
+    that waits for all of them, which can only be later: an upper bound. E[C] = r m1 + (r-1) c holds at zero
+    load (less where copies may end in the same moment); with load copies start apart, and some are cancelled
+    while they wait, at no cost.
+
+    Losers that run to their end: E[C] = r E[X] if all of them start. The latency of one server by itself,
+    M/G/1 with X, bounds that of the first of r from above.
     """
     whole("servers", servers, 1)
     whole("copies", copies, 1, servers)
@@ -75,7 +82,7 @@ def random_fork(x: Exponential, servers: int, copies: int, rate: float) -> Predi
     return Prediction(servers, latency, x.mean)
 
 
-def early_cancel(x: Family, servers: int, rate: float) -> Prediction:
+def early_cancel(x: Service, servers: int, rate: float) -> Prediction:
     """(n, 1) fork-early-cancel: a copy in every queue, all but the first that starts are withdrawn.
 
     One queue for n servers, M/G/n. Exact for exponential times (Erlang C); else waiting is that of M/M/n

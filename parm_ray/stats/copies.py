@@ -33,6 +33,11 @@ class SizeSlowdown:
         """E[X^2] in seconds squared."""
         return self.size.second_moment * self.slowdown.second_moment
 
+    @property
+    def cv2(self) -> float:
+        """Squared coefficient of variation, Var(X) / E[X]^2."""
+        return self.second_moment / self.mean**2 - 1
+
     def min_mean(self, r: int) -> float:
         """Return E of the least of r copies of one job, seconds."""
         return self.size.mean * self.slowdown.min_mean(r)

@@ -36,6 +36,10 @@ class Discrete(Family):
         after[0] = 1.0
         self._after = after
 
+    def __repr__(self) -> str:
+        span = f"{self.values[0]:g}..{self.values[-1]:g}"
+        return f"{type(self).__name__}({len(self.values)} values, {span}, mean {self.mean:.4g})"
+
     @property
     def log_tail(self) -> LogTail:
         # One value: log S is 0, then minus infinity, which is concave. More: flat, a jump, flat.

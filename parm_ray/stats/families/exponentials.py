@@ -60,7 +60,7 @@ class ShiftedExponential(Family):
         return self.order_mean(k, n) ** 2 + variance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exponential(ShiftedExponential):
     """An exponential time of `rate` per second: Exp(mu)."""
 
@@ -71,6 +71,9 @@ class Exponential(ShiftedExponential):
         object.__setattr__(self, "shift", 0.0)
         object.__setattr__(self, "rate", rate)
         self.__post_init__()
+
+    def __repr__(self) -> str:
+        return f"Exponential(rate={self.rate})"
 
 
 @dataclass(frozen=True)
