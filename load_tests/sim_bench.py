@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from parm_ray.codes import make_code
+from parm_ray.core import CallId
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.redundancy import Hedge, RedundancyPlan
 from parm_ray.sim import PoolSpec, simulate
@@ -36,7 +37,7 @@ def rate_of(plan: str, servers: int, queries: int, seed: int) -> float:
     factors = np.where(rng.random(3 * queries) < SLOW_SHARE, SLOW_FACTOR, 1.0)
     times = iter((factors * (1 + rng.exponential(0.1, 3 * queries))).tolist())
 
-    def service(server: str, number: int, at: float, lane: int) -> float:
+    def service(server: str, number: int, at: float, call: CallId) -> float:
         return next(times)
 
     m = servers * 2 // 3

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from parm_ray.codes import make_code
-from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
+from parm_ray.core import CallId, CallKind
+from parm_ray.groups.lanes import BACKUP, DEPLOYED
 from parm_ray.redundancy import RedundancyPlan
-from parm_ray.sim import Costs, PoolSpec, Simulated, simulate
+from parm_ray.sim import Costs, PoolSpec, Service, Simulated, simulate
 from parm_ray.sim.background import Shuffles, Tenant
 from parm_ray.workload import poisson
 
@@ -161,9 +161,7 @@ def simulate_case(case: PaperCase, fit: Calibration, queries: int, seed: int) ->
     return simulate(plan, pools, arrivals, code=code, costs=Costs(encode_s=case.encode_s), seed=seed)
 
 
-def _service(
-    case: PaperCase, fit: Calibration, servers: list[str], seed: int
-) -> Callable[[str, int, float, Lane], float]:
+def _service(case: PaperCase, fit: Calibration, servers: list[str], seed: int) -> Service:
     shuffles = Shuffles(servers, case.shuffles, SHUFFLE_S, seed)
     rng = random.Random(f"service/{seed}")
     tenants = {
@@ -171,9 +169,9 @@ def _service(
         for server in servers[:: max(1, len(servers) // max(1, case.tenant_nodes))][: case.tenant_nodes]
     }
 
-    def seconds(server: str, number: int, at: float, lane: Lane) -> float:
+    def seconds(server: str, number: int, at: float, call: CallId) -> float:
         body = max(fit.top - rng.expovariate(1 / fit.spread), 0.5 * fit.mean_undisturbed)
-        if lane == BACKUP:
+        if call.kind is CallKind.BACKUP:
             body /= case.backup_speed
         if (met := shuffles.on(server, at)) and rng.random() < 1 - (1 - fit.hit) ** met:
             body += rng.expovariate(1 / fit.delay)

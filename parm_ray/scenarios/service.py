@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from parm_ray.config.scenario import Scenario
-from parm_ray.core import ConfigError
-from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
+from parm_ray.core import CallId, ConfigError
+from parm_ray.groups.lanes import BACKUP, DEPLOYED, lane_of
 from parm_ray.sim import Service
 from parm_ray.sim.background import Shuffles, Tenant
 from parm_ray.workload import ServiceTime
@@ -42,8 +42,8 @@ def service_of(scenario: Scenario, servers: Sequence[str], repetition: int, poin
     ]
     slot_s = scenario.path.slot_ms / 1e3
 
-    def seconds(server: str, number: int, at: float, lane: Lane) -> float:
-        takes = draws[_MODELS.get(lane, "parity")]()
+    def seconds(server: str, number: int, at: float, call: CallId) -> float:
+        takes = draws[_MODELS.get(lane_of(call), "parity")]()
         if script is not None:
             takes *= script.factor(server, number, at)
         for longer in lengthen:

@@ -13,8 +13,8 @@ from parm_ray.groups.lanes import Lane, is_first, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, make_queue, nowhere
 from parm_ray.sim.timers import Agenda
 
-Service = Callable[[str, int, float, Lane], float]
-"""Seconds that call number n (from 0) of a server takes if it begins at t seconds: (server, n, t, lane)."""
+Service = Callable[[str, int, float, CallId], float]
+"""Seconds that call number n (from 0) of a server takes if it begins at t seconds: (server, n, t, call)."""
 
 
 End = Literal["answered", "cancelled", "crashed"]
@@ -109,7 +109,7 @@ class SimPool:
             call, server = placed
             number = self._begun[server]
             self._begun[server] = number + 1
-            ends = now + self.spec.service(server, number, now, lane_of(call))
+            ends = now + self.spec.service(server, number, now, call)
             run = self._running[call] = _Running(server, now, ends)
             self._agenda.plan(ends, self._ended, (call, run))
             if self._on_start is not None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from parm_ray.config.scenario import Scenario
 from parm_ray.config.scenario_files import scenario_file
-from parm_ray.core import ConfigError
+from parm_ray.core import CallId, ConfigError, GroupId
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.scenarios import simulate_cell
 from parm_ray.scenarios.service import service_of
@@ -21,6 +21,8 @@ SHUFFLED = {
     "shuffles": {"concurrent": 1, "size_mb": [25, 25]},
     "network": {"hit": 0.5, "delay_ms": 30},
 }
+
+CALL = CallId(GroupId(0), 0)
 
 
 def scenario(**changed: Any) -> Scenario:
@@ -38,21 +40,21 @@ def scenario(**changed: Any) -> Scenario:
 def test_a_stall_holds_the_call_it_meets_and_those_that_begin_in_it() -> None:
     stall = {"kind": "stall", "replica": "deployed/0", "at_s": 1.0, "for_s": 2.0}
     takes = service_of(scenario(faults=[stall]), ["deployed/0", "deployed/1"], 0, 0)
-    assert takes("deployed/0", 0, 0.5, DEPLOYED) == pytest.approx(0.05)
-    assert takes("deployed/0", 1, 0.98, DEPLOYED) == pytest.approx(2.05)
-    assert takes("deployed/0", 2, 2.0, DEPLOYED) == pytest.approx(1.05)
-    assert takes("deployed/0", 3, 3.0, DEPLOYED) == pytest.approx(0.05)
-    assert takes("deployed/1", 0, 0.98, DEPLOYED) == pytest.approx(0.05)
+    assert takes("deployed/0", 0, 0.5, CALL) == pytest.approx(0.05)
+    assert takes("deployed/0", 1, 0.98, CALL) == pytest.approx(2.05)
+    assert takes("deployed/0", 2, 2.0, CALL) == pytest.approx(1.05)
+    assert takes("deployed/0", 3, 3.0, CALL) == pytest.approx(0.05)
+    assert takes("deployed/1", 0, 0.98, CALL) == pytest.approx(0.05)
 
 
 def test_while_a_servers_link_is_cut_it_computes_and_nothing_gets_through() -> None:
     cut = {"kind": "cut", "replica": "deployed/0", "at_s": 1.0, "for_s": 2.0}
     takes = service_of(scenario(faults=[cut]), ["deployed/0", "deployed/1"], 0, 0)
-    assert takes("deployed/0", 0, 0.5, DEPLOYED) == pytest.approx(0.05)
-    assert takes("deployed/0", 1, 0.98, DEPLOYED) == pytest.approx(2.02), "its answer waits"
-    assert takes("deployed/0", 2, 2.0, DEPLOYED) == pytest.approx(1.05), "it is not even there before"
-    assert takes("deployed/0", 3, 3.0, DEPLOYED) == pytest.approx(0.05)
-    assert takes("deployed/1", 0, 0.98, DEPLOYED) == pytest.approx(0.05)
+    assert takes("deployed/0", 0, 0.5, CALL) == pytest.approx(0.05)
+    assert takes("deployed/0", 1, 0.98, CALL) == pytest.approx(2.02), "its answer waits"
+    assert takes("deployed/0", 2, 2.0, CALL) == pytest.approx(1.05), "it is not even there before"
+    assert takes("deployed/0", 3, 3.0, CALL) == pytest.approx(0.05)
+    assert takes("deployed/1", 0, 0.98, CALL) == pytest.approx(0.05)
 
 
 def test_a_fault_of_a_replica_that_no_plan_has_is_refused() -> None:
@@ -93,7 +95,7 @@ def test_a_full_queue_refuses_queries_as_the_servers_does() -> None:
 def test_shuffles_hit_the_share_of_calls_that_they_should() -> None:
     """One shuffle of two among four nodes: a node is in it half of the time, half of its calls are hit."""
     takes = service_of(scenario(**SHUFFLED), ["deployed/0", "deployed/1"], 0, 0)
-    times = np.array([takes("deployed/0", i, i * 0.1, DEPLOYED) for i in range(40_000)])
+    times = np.array([takes("deployed/0", i, i * 0.1, CALL) for i in range(40_000)])
     late = times[times > 0.0501]
     assert len(late) / len(times) == pytest.approx(0.25, abs=0.03)
     assert late.mean() - 0.05 == pytest.approx(0.03, rel=0.05)
@@ -110,7 +112,7 @@ def test_a_second_model_lengthens_calls_on_its_nodes_alone() -> None:
     two = scenario(second_model={"nodes": 1, "rate": 10})
     takes = service_of(two, ["deployed/0", "deployed/1"], 0, 0)
     shared, alone = (
-        np.array([takes(server, i, float(i), DEPLOYED) for i in range(4000)])
+        np.array([takes(server, i, float(i), CALL) for i in range(4000)])
         for server in ("deployed/0", "deployed/1")
     )
     assert set(alone) == {0.05}

@@ -21,7 +21,7 @@ exponential: Draw = lambda rng: rng.exponential()  # noqa: E731
 def pool(n: int, draw: Draw, seed: int, lane: int = DEPLOYED, **more: object) -> PoolSpec:
     rng = np.random.default_rng([seed, lane + 2])
     return PoolSpec(
-        [f"{lane}/{i}" for i in range(n)], [lane], lambda server, number, t, lane: draw(rng), **more
+        [f"{lane}/{i}" for i in range(n)], [lane], lambda server, number, t, call: draw(rng), **more
     )
 
 

@@ -17,7 +17,7 @@ SLOT = make_code("concat", "slot", 2, 1)
 
 def pool(n: int, lane: int = DEPLOYED, seconds: float = 1.0, **more: object) -> PoolSpec:
     lanes = more.pop("lanes", [lane])
-    return PoolSpec([f"{lane}/{i}" for i in range(n)], lanes, lambda s, i, t, lane: seconds, **more)
+    return PoolSpec([f"{lane}/{i}" for i in range(n)], lanes, lambda s, i, t, call: seconds, **more)
 
 
 def arrivals(n: int = 400, rate: float = 1.0, seed: int = 0) -> np.ndarray:
@@ -27,7 +27,7 @@ def arrivals(n: int = 400, rate: float = 1.0, seed: int = 0) -> np.ndarray:
 def test_the_same_seed_gives_the_same_run() -> None:
     def run() -> np.ndarray:
         rng = np.random.default_rng(1)
-        spec = PoolSpec(["a", "b", "c"], [DEPLOYED], lambda s, i, t, lane: rng.exponential())
+        spec = PoolSpec(["a", "b", "c"], [DEPLOYED], lambda s, i, t, call: rng.exponential())
         plan = RedundancyPlan("hedged", hedge=Hedge("searched"))
         return simulate(plan, [spec], arrivals(), seed=3).latency
 
@@ -90,7 +90,7 @@ def test_a_running_loser_is_stopped_only_where_calls_can_be_stopped() -> None:
     """Two copies, 1 s and 9 s: the second runs on, or is stopped at 1 s and costs `cancel_s` more."""
 
     def busy(cancel_s: float | None) -> float:
-        spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 1.0 if s == "a" else 9.0)
+        spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, call: 1.0 if s == "a" else 9.0)
         plan = RedundancyPlan("replicated", copies=2, deadline_s=1e6)
         return simulate(plan, [spec], np.array([0.0]), costs=Costs(cancel_s=cancel_s)).busy_s[DEPLOYED]
 
@@ -154,7 +154,7 @@ def test_copies_are_sent_while_the_deployed_pool_is_idle_enough() -> None:
 
 def test_a_copy_that_was_sent_because_servers_were_idle_answers_for_a_slow_call() -> None:
     """The first server takes ten times as long."""
-    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 10.0 if s == "a" else 1.0)
+    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, call: 10.0 if s == "a" else 1.0)
     plan = RedundancyPlan("coded", k=2, r=1, copy_share=1.0, fill_timeout_s=9.0, deadline_s=1e6)
     found = simulate(plan, [spec, pool(1, 0, seconds=20.0)], np.array([0.0]), code=SLOT)
     assert found.latency[0] == pytest.approx(1.0)
@@ -177,7 +177,7 @@ def test_extra_work_is_of_seconds_not_of_calls() -> None:
     batched = simulate(RedundancyPlan(deadline_s=1e6), [pool(4)], arrivals(), batch_size=4, batch_wait_s=9.0)
     assert batched.extra_work == pytest.approx(0.0)
     plan = RedundancyPlan("replicated", copies=2, deadline_s=1e6)
-    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, lane: 1.0 if s == "a" else 9.0)
+    spec = PoolSpec(["a", "b"], [DEPLOYED], lambda s, i, t, call: 1.0 if s == "a" else 9.0)
     stopped = simulate(plan, [spec], np.array([0.0]), costs=Costs(cancel_s=0.0))
     assert stopped.extra_work == pytest.approx(1.0)
     kept = simulate(plan, [spec], np.array([0.0]))
