@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from parm_ray.cli.advise import advise
 from parm_ray.cli.output import AsJson, fail, printed
 from parm_ray.cli.routing import routing
 from parm_ray.codes import list_codes
@@ -27,6 +28,7 @@ FLEET = {
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 app.add_typer(routing, name="routing")
+app.command()(advise)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from typing import Any
 
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.scenarios.paper import GPU, Calibration, PaperCase, calibrate, simulate_case
-from parm_ray.scenarios.processes import over_processes
+from parm_ray.sim.processes import over_processes
 from parm_ray.stats import LatencySummary, summarise
 
 Row = dict[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from parm_ray.config.scenario import Scenario
 from parm_ray.scenarios.cells import SimulatedCell, simulate_cell
-from parm_ray.scenarios.processes import Map, over_processes
 from parm_ray.scenarios.rows import Row, row_of
+from parm_ray.sim.processes import Map, over_processes
 
 
 def study(

@@ -36,4 +36,4 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, *, close: bool = False) 
                 "let some calls run to their end, or pass close=True for a lower bound"
             )
         tail[-1] = 0.0
-    return Discrete(at, -np.diff(tail, prepend=1.0))
+    return Discrete(at, -np.diff(tail, prepend=1.0), len(x))

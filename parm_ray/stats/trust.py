@@ -18,8 +18,13 @@ LEAST = 200
 # A quantile is taken from a sample if at least so many values are expected above it.
 ABOVE = 10
 
-# The share of the sample that its tail is judged by.
-TAIL = 0.1
+# Shares of the sample that its tail is judged by; the others are asked before a moment is refused. Where two
+# in a hundred calls are ten times slower, the largest tenth looks like a power law and the largest hundredth
+# does not; a power law looks like one from wherever it is seen.
+TAILS = (0.1, 0.05, 0.02, 0.01)
+
+# Fewer values than these say nothing of a tail's shape.
+TAIL_LEAST = 50
 
 RESAMPLES = 500
 
@@ -44,16 +49,16 @@ def require_quantile(sample: ArrayLike, q: float, above: int = ABOVE) -> None:
         raise ValueError(f"q: a quantile of {q:g} needs {needed} service times, got {n}")
 
 
-def tail_index(sample: ArrayLike) -> tuple[float, float]:
+def tail_index(sample: ArrayLike, share: float = TAILS[0]) -> tuple[float, float]:
     """Return the shape xi of the sample's tail and its standard error; P(X > t) falls as t^(-1/xi).
 
-    A generalised Pareto law is fitted by maximum likelihood to what the largest tenth exceeds the rest by
+    A generalised Pareto law is fitted by maximum likelihood to what the largest `share` exceeds the rest by
     (Pickands, 1975; the error is Smith's, 1987). xi <= 0: all moments exist (0: an exponential tail). Raises
     ValueError for fewer than `LEAST` values.
     """
     require_size(sample)
     x = ascending(sample)
-    count = max(20, int(TAIL * len(x)))
+    count = max(20, int(share * len(x)))
     excess = x[-count:] - x[-count - 1]
     excess = excess[excess > 0]
     # The largest few are equal (a timeout, two modes): there is no tail beyond the sample.
@@ -68,13 +73,16 @@ def require_moment(sample: ArrayLike, r: int, power: float) -> None:
 
     With P(X > t) like t^(-a) the least of r has moments below r a. power 1: for E[X_{1:r}]; 2: for an
     interval of it, or for the waiting time in a queue; 4: for an interval of E[X_{1:r}^2]. Refused if the
-    tail's shape 1 / a is not below r / power, at 90 %: then the figure would be an accident of
-    the few largest values. A small sample does not always show such a tail: of 3000 times nine in ten do.
+    tail's shape 1 / a is not below r / power, at 90 %, and none of the other `TAILS` that have `TAIL_LEAST`
+    values says the contrary, at 90 %: then the figure would be an accident of the few largest values. A small
+    sample does not always show such a tail: of 3000 times nine in ten do.
     """
     if r < 1 or not power > 0:
         raise ValueError(f"r, power: expected r >= 1 and power > 0, got {r}, {power}")
+    n = np.asarray(sample).size
     shape, error = tail_index(sample)
-    if shape - 1.28 * error >= r / power:
+    further = (tail_index(sample, share) for share in TAILS[1:] if share * n >= TAIL_LEAST)
+    if shape - 1.28 * error >= r / power and all(s + 1.28 * e >= r / power for s, e in further):
         raise ValueError(
             f"sample: its tail falls as t^-{1 / shape:.2f}, so that the least of {r} has no moment of order "
             f"{power:g}; use more copies, or bound the service time"

@@ -12,13 +12,14 @@ from parm_ray.stats.families.checks import at_least, share
 class Discrete(Family):
     """values `[m]` seconds, >= 0, each with its probability `[m]`; equal values are put together.
 
-    Raises ValueError for no values, values that are not finite or negative, probabilities that are
-    negative or do not sum to 1.
+    size: of the sample that it was estimated from; None = it is a law. Raises ValueError for no values,
+    values that are not finite or negative, probabilities that are negative or do not sum to 1.
     """
 
     steps = True
 
-    def __init__(self, values: ArrayLike, probabilities: ArrayLike) -> None:
+    def __init__(self, values: ArrayLike, probabilities: ArrayLike, size: int | None = None) -> None:
+        self.size = size
         found = np.asarray(values, dtype=np.float64).ravel()
         weights = np.asarray(probabilities, dtype=np.float64).ravel()
         if not len(found):
@@ -93,4 +94,4 @@ class Empirical(Discrete):
 
     def __init__(self, sample: ArrayLike) -> None:
         found = np.asarray(sample, dtype=np.float64).ravel()
-        super().__init__(found, np.full(len(found), 1 / max(len(found), 1)))
+        super().__init__(found, np.full(len(found), 1 / max(len(found), 1)), len(found))

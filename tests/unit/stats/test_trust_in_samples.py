@@ -66,6 +66,14 @@ def test_moments_that_do_not_exist_are_refused(
     assert low <= refused(x, r, power) <= high
 
 
+def test_slow_calls_far_from_the_others_are_no_heavy_tail() -> None:
+    rng = np.random.default_rng(8)
+    fast = 0.05 + rng.exponential(0.005, 10_000)
+    slow = np.where(rng.random(10_000) < 0.02, 10.0, 1.0) * fast
+    assert tail_index(slow)[0] > 1
+    require_moment(slow, 1, 4)
+
+
 def test_the_tail_index() -> None:
     rng = np.random.default_rng(2)
     for x, expected in ((Pareto(1.0, 2.0), 0.5), (Exponential(1.0), 0.0)):

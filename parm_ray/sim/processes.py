@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
@@ -20,7 +21,17 @@ def over_processes(processes: int) -> Map:
         if processes == 1:
             yield from map(function, tasks)
             return
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(function, tasks)
+        with workers(processes) as over:
+            yield from over(function, tasks)
 
     return spread
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[Map]:
+    """A `map` over so many processes that are started once, for whoever calls it often."""
+    if processes == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield pool.map

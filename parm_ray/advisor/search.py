@@ -1,0 +1,240 @@
+"""The adviser: a workload, an objective and limits in, plans in order of preference out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parm_ray.advisor import reasons
+from parm_ray.advisor.advice import Advice, AtLoad, Ranked, Unsimulated
+from parm_ray.advisor.candidates import Candidate, candidates
+from parm_ray.advisor.evidence import evidence
+from parm_ray.advisor.measured import Measured, behind
+from parm_ray.advisor.objective import Objective
+from parm_ray.advisor.oracle import Task, run
+from parm_ray.advisor.race import NORMAL, Effort, Map, race
+from parm_ray.advisor.workload import Limits, Workload
+from parm_ray.stats.copies import Paired
+from parm_ray.stats.families import Discrete
+from parm_ray.stats.trust import ABOVE, require_quantile, require_size
+
+# Plans whose objective differs by less are as good as each other: the simpler, then the cheaper one is taken.
+TIE = 0.02
+
+# From this load on a queue that a run of finite length shows is taken to be one that grows for ever.
+GROWS = 0.98
+
+# Extra work may exceed its limit by so much in a simulation: chance.
+CHANCE = 0.02
+
+# Plans that are looked at at other loads beside no redundancy: the best of each kind, so many at most.
+ELSEWHERE = 5
+
+P99, P999 = Objective(0.99), Objective(0.999)
+
+
+def advise(
+    workload: Workload,
+    objective: Objective | None = None,
+    limits: Limits | None = None,
+    *,
+    pairs: NDArray[np.float64] | None = None,
+    effort: Effort = NORMAL,
+    seed: int = 0,
+    spread: Map = map,
+) -> Advice:
+    """Return which plan to run.
+
+    objective: p99 unless given. pairs: seconds `[n, 2]` of queries that were served twice; if they contradict
+    independent copies they take the place of `workload.service`, whose single times would mislead.
+    spread: like the built-in `map`, e.g. `sim.processes.over_processes(2)`. Raises ValueError where a sample
+    is too small for the objective, or nothing can be advised within the limits.
+    """
+    objective, limits = objective or Objective(), limits or Limits()
+    rng = np.random.default_rng([seed, 4])
+    known = evidence(workload.service, rng, pairs)
+    if pairs is not None and known.pairs is not None and not known.pairs.independent:
+        workload = replace(workload, service=Paired(pairs))
+    _require_sample(workload, objective)
+    search = _Search(workload, objective, limits, effort, seed, spread)
+    plans, hopeless = search.screened()
+    measured = race(plans, workload, objective, effort.rounds, spread, search.admits, seed)
+    best = search.chosen(measured)
+    ranked = search.ranked(measured, best)
+    by_load = search.elsewhere(measured)
+    return Advice(
+        workload=workload,
+        objective=objective,
+        limits=limits,
+        ranked=tuple(ranked),
+        unsimulated=tuple(hopeless),
+        by_load=tuple(by_load),
+        evidence=known,
+        warnings=tuple(reasons.warnings(workload, known, ranked[0], pairs is not None)),
+    )
+
+
+@dataclass
+class _Search:
+    workload: Workload
+    objective: Objective
+    limits: Limits
+    effort: Effort
+    seed: int
+    spread: Map
+    # What plans do at the headroom's rate; by name, of those that were asked.
+    with_headroom: dict[str, float] | None = None
+
+    def screened(self) -> tuple[list[Candidate], list[Unsimulated]]:
+        """Divide the candidates into those worth a simulation and those whose cost alone refuses them."""
+        plans, hopeless = [], []
+        for plan in candidates(self.workload, self.limits, self.objective, self.seed):
+            why = "" if plan.plan.kind == "none" else reasons.too_costly(plan, self.workload, self.limits)
+            if why:
+                hopeless.append(Unsimulated(plan, why))
+            else:
+                plans.append(plan)
+        return plans, hopeless
+
+    def refused(self, one: Measured) -> str:
+        """Why a plan cannot be advised, "" = it can."""
+        if one.candidate.plan.kind == "none":
+            # There is nothing less; whether it is enough is a warning.
+            return ""
+        none_s, limits = self.workload.service.mean, self.limits
+        if one.load >= limits.load:
+            return (
+                f"keeps the deployed replicas busy {one.load:.0%} of the time, the limit is {limits.load:.0%}"
+            )
+        if (extra := one.extra_work(none_s)) > limits.extra_work + CHANCE:
+            return f"takes {extra:.0%} more work, the limit is {limits.extra_work:.0%}"
+        loss = accuracy_loss(one)
+        if limits.accuracy_loss is not None and one.candidate.offer is not None:
+            if loss is None:
+                return "how much accuracy its reconstructions cost is not known, and there is a limit"
+            if loss > limits.accuracy_loss:
+                return f"costs {loss:.2%} of the right answers, the limit is {limits.accuracy_loss:.2%}"
+        busy = (self.with_headroom or {}).get(one.candidate.name, 0.0)
+        if busy >= GROWS:
+            return f"its queues grow without bound at {self.headroom:.3g} times the rate"
+        return ""
+
+    def admits(self, one: Measured) -> bool:
+        """Whether it may go on in the race."""
+        return not self.refused(one)
+
+    @property
+    def headroom(self) -> float:
+        """How many times the rate a plan has to bear: no more than no redundancy would at the limit."""
+        return min(self.limits.headroom, self.limits.load / self.workload.utilisation)
+
+    def chosen(self, measured: Sequence[Measured]) -> Measured:
+        """The plan to advise: of those as good as the best, the simplest. It bears the headroom."""
+        self.with_headroom = {}
+        runs = max(len(one.trials) for one in measured)
+        while True:
+            finalists = [one for one in measured if len(one.trials) == runs and self.admits(one)]
+            scores = {id(one): one.of(self.objective) for one in finalists}
+            least = min(scores.values())
+            ties = [one for one in finalists if scores[id(one)] <= least * (1 + TIE)]
+            best = min(ties, key=lambda one: (one.candidate.complexity, one.work_s))
+            name = best.candidate.name
+            if best.candidate.plan.kind == "none" or self.headroom <= 1 or name in self.with_headroom:
+                return best
+            self.with_headroom[name] = self._load_at(best.candidate, self.headroom * self.workload.rate)
+
+    def _load_at(self, candidate: Candidate, rate: float) -> float:
+        last = self.effort.rounds[-1]
+        seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + min(4, last.runs))
+        tasks = [Task(candidate, self.workload, rate, last.queries, seed) for seed in seeds]
+        return float(np.mean([trial.load for trial in self.spread(run, tasks)]))
+
+    def ranked(self, measured: Sequence[Measured], best: Measured) -> list[Ranked]:
+        """All simulated plans: the best one, the others that may be advised by their objective, the rest."""
+        none = measured[0]
+        rows = [(one, self.refused(one)) for one in measured]
+        rows.sort(key=lambda row: (row[0] is not best, bool(row[1]), behind(row[0], best, self.objective)))
+        return [self._ranked(one, why, none, best) for one, why in rows]
+
+    def _ranked(self, one: Measured, refused: str, none: Measured, best: Measured) -> Ranked:
+        latencies, none_s = one.latencies, self.workload.service.mean
+        ranked = Ranked(
+            candidate=one.candidate,
+            objective_s=one.of(self.objective),
+            interval=one.interval(self.objective),
+            over_none=one.ratio(none, self.objective),
+            mean_s=float(latencies.mean()),
+            p50_s=Objective(0.5).of(latencies),
+            p99_s=self._told(P99, latencies),
+            p999_s=self._told(P999, latencies),
+            load=one.load,
+            work_s=one.work_s,
+            extra_work=one.extra_work(none_s),
+            reconstructed=one.reconstructed,
+            accuracy_loss=accuracy_loss(one),
+            queries=len(latencies),
+            refused=refused,
+        )
+        return reasons.with_reason(ranked, one, none, best, self.objective)
+
+    def _told(self, objective: Objective, latencies: NDArray[np.float64]) -> float | None:
+        assert objective.quantile is not None
+        beyond = 1 - objective.quantile
+        size = _sample_size(self.workload)
+        enough = len(latencies) * beyond >= ABOVE and (size is None or size * beyond * (1 + 1e-9) >= ABOVE)
+        return objective.of(latencies) if enough else None
+
+    def elsewhere(self, measured: Sequence[Measured]) -> list[AtLoad]:
+        """What would be advised at other loads, of no redundancy and the best plan of each kind."""
+        workload, effort = self.workload, self.effort
+        near = self.objective.coarse(effort.load_queries)
+        kinds: dict[tuple[str, bool, bool], Measured] = {}
+        for one in sorted(measured[1:], key=lambda one: (-len(one.trials), one.of(near))):
+            plan = one.candidate.plan
+            kinds.setdefault((plan.kind, one.candidate.shared, bool(plan.hedge)), one)
+        tried = [measured[0].candidate, *(one.candidate for one in list(kinds.values())[:ELSEWHERE])]
+        rates = [load * workload.replicas / workload.service.mean for load in effort.loads]
+        tasks = [
+            Task(plan, workload, rate, effort.load_queries, self.seed + 2_000_000)
+            for rate in rates
+            for plan in tried
+        ]
+        trials = iter(list(self.spread(run, tasks)))
+        found = []
+        for load, rate in zip(effort.loads, rates, strict=True):
+            here = [Measured(plan, [next(trials)]) for plan in tried]
+            scores = {one.candidate.name: one.of(near) if self.admits(one) else None for one in here}
+            able = {name: score for name, score in scores.items() if score is not None}
+            least = min(able.values(), default=0.0)
+            ties = [
+                one.candidate for one in here if able.get(one.candidate.name, np.inf) <= least * (1 + TIE)
+            ]
+            best = min(ties, key=lambda plan: plan.complexity)
+            found.append(AtLoad(load, rate, best.name, scores))
+        return found
+
+
+def accuracy_loss(one: Measured) -> float | None:
+    """Share of all answers that are wrong because they were reconstructed: f x (A_d - A_a)."""
+    offer = one.candidate.offer
+    if offer is None:
+        return 0.0
+    return None if offer.accuracy_loss is None else one.reconstructed * offer.accuracy_loss
+
+
+def _sample_size(workload: Workload) -> int | None:
+    x = workload.service
+    if isinstance(x, Paired):
+        return x.pairs.size
+    return x.size if isinstance(x, Discrete) else None
+
+
+def _require_sample(workload: Workload, objective: Objective) -> None:
+    size = _sample_size(workload)
+    if size is not None:
+        require_size(range(size))
+        if objective.quantile is not None:
+            require_quantile(range(size), objective.quantile)
