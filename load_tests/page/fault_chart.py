@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from load_tests.faults import FaultEvent
-from load_tests.page.svg import Box, Linear, Log, drawing, tag, text, x_axis, y_axis
 from load_tests.records import ClientRecord
 from parm_ray.core import Outcome
+from parm_ray.page.svg import Box, Linear, Log, drawing, tag, text, x_axis, y_axis
 
 WIDTH, HEIGHT = 960, 400
 BOX = Box(70, 50, 940, 345)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from load_tests.page.svg import Box, Linear, drawing, tag, text
+from parm_ray.page.svg import Box, Linear, drawing, tag, text
 
 WIDTH, LANE = 460, 32
 LABELS = 62

@@ -7,9 +7,9 @@ from html import escape
 
 import numpy as np
 
-from load_tests.page.svg import Box, Log, drawing, polyline, tag, text, x_axis, y_axis
 from load_tests.records import ClientRecord, failures, latencies
 from load_tests.tables import ms
+from parm_ray.page.svg import Box, Log, drawing, polyline, tag, text, x_axis, y_axis
 from parm_ray.stats import ccdf, percentile, thin
 
 WIDTH, HEIGHT = 960, 470

@@ -20,7 +20,8 @@ class Ranked:
     no redundancy's in the same runs. p50_s, p99_s, p999_s: None where neither the runs nor the sample tell.
     load: busy share of the deployed replicas, their parity work left out. work_s: server seconds per query;
     extra_work: beyond those of no redundancy, as a share. reconstructed: share of answers from the parity
-    model; accuracy_loss: of all answers, None = not known. queries: simulated ones that this rests on.
+    model; accuracy_loss: of all answers, None = not known. queries: simulated ones that this rests on. tail:
+    points (seconds, share of queries that are later), for a plot.
     refused: why the plan cannot be advised; "" = it could. reason: why it stands where it does.
     """
 
@@ -38,6 +39,7 @@ class Ranked:
     reconstructed: float
     accuracy_loss: float | None
     queries: int
+    tail: tuple[tuple[float, float], ...] = ()
     refused: str = ""
     reason: str = ""
 

@@ -78,6 +78,12 @@ def candidates(workload: Workload, limits: Limits, objective: Objective, seed: i
     return [one for one in found if one.plan.kind in limits.kinds]
 
 
+def hedged_after(seconds: float, share: float, workload: Workload) -> Candidate:
+    """Return hedges after so many seconds of service, which a `share` 0..1 of the calls takes longer than."""
+    plan = _plan("hedged", hedge=_hedge(seconds, share, workload.rate))
+    return Candidate(f"hedge {_ms(seconds)}", plan, workload.replicas)
+
+
 def _plan(kind: str, **more: object) -> RedundancyPlan:
     return RedundancyPlan(kind, deadline_s=NEVER_S, **more)  # type: ignore[arg-type]
 
@@ -97,14 +103,13 @@ def _replicated(workload: Workload, limits: Limits) -> Iterator[Candidate]:
 def _hedged(workload: Workload, objective: Objective, delays: list[Delay]) -> Iterator[Candidate]:
     n, rate = workload.replicas, workload.rate
     for delay in delays:
-        plan = _plan("hedged", hedge=_hedge(delay, rate))
-        yield Candidate(f"hedge {_ms(delay.seconds)}", plan, n, cost_s=delay.cost_s)
+        yield replace(hedged_after(delay.seconds, delay.rate, workload), cost_s=delay.cost_s)
     learned = Hedge("searched", quantile=objective.quantile or 0.99, budget_floor_per_s=SPARE * rate)
     yield Candidate("hedge searched", _plan("hedged", hedge=learned), n)
     late = _late(delays)
     assert late is not None
     for share in COPY_SHARES:
-        plan = _plan("hedged", hedge=_hedge(late, rate), copy_share=share)
+        plan = _plan("hedged", hedge=_hedge(late.seconds, late.rate, rate), copy_share=share)
         yield Candidate(f"hedge {_ms(late.seconds)}, copy if {share:.0%} idle", plan, n)
 
 
@@ -121,7 +126,9 @@ def _coded(workload: Workload, limits: Limits, late: Delay | None) -> Iterator[C
             after = f", hold-off {_ms(hold_off)}" if hold_off else ""
             for hedge in (None, late):
                 also = f", hedge {_ms(hedge.seconds)}" if hedge else ""
-                whole = replace(held, hedge=_hedge(hedge, workload.rate) if hedge else None)
+                whole = replace(
+                    held, hedge=_hedge(hedge.seconds, hedge.rate, workload.rate) if hedge else None
+                )
                 name = f"coded k={offer.k}{after}{also}"
                 yield Candidate(f"{name}, shared", replace(whole, idle_reserve=None), n, 0, True, offer)
                 yield Candidate(name, replace(whole, eager_share=0.5), n - spare, spare, False, offer)
@@ -133,9 +140,9 @@ def _late(delays: list[Delay]) -> Delay | None:
     return min(few, key=lambda delay: delay.objective_s, default=None)
 
 
-def _hedge(delay: Delay, rate: float) -> Hedge:
-    budget = min(1.0, SLACK * delay.rate + SPARE)
-    return Hedge("fixed", delay_s=delay.seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate)
+def _hedge(seconds: float, share: float, rate: float) -> Hedge:
+    budget = min(1.0, SLACK * share + SPARE)
+    return Hedge("fixed", delay_s=seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate)
 
 
 def _ms(seconds: float) -> str:

@@ -24,6 +24,9 @@ from parm_ray.stats.trust import ABOVE, require_quantile, require_size
 # Plans whose objective differs by less are as good as each other: the simpler, then the cheaper one is taken.
 TIE = 0.02
 
+# The same where few queries are simulated: at other loads than that asked for.
+LOOSE = 0.05
+
 # From this load on a queue that a run of finite length shows is taken to be one that grows for ever.
 GROWS = 0.98
 
@@ -32,6 +35,8 @@ CHANCE = 0.02
 
 # Plans that are looked at at other loads beside no redundancy: the best of each kind, so many at most.
 ELSEWHERE = 5
+
+TAIL_POINTS = 80
 
 P99, P999 = Objective(0.99), Objective(0.999)
 
@@ -101,22 +106,8 @@ class _Search:
 
     def refused(self, one: Measured) -> str:
         """Why a plan cannot be advised, "" = it can."""
-        if one.candidate.plan.kind == "none":
-            # There is nothing less; whether it is enough is a warning.
-            return ""
-        none_s, limits = self.workload.service.mean, self.limits
-        if one.load >= limits.load:
-            return (
-                f"keeps the deployed replicas busy {one.load:.0%} of the time, the limit is {limits.load:.0%}"
-            )
-        if (extra := one.extra_work(none_s)) > limits.extra_work + CHANCE:
-            return f"takes {extra:.0%} more work, the limit is {limits.extra_work:.0%}"
-        loss = accuracy_loss(one)
-        if limits.accuracy_loss is not None and one.candidate.offer is not None:
-            if loss is None:
-                return "how much accuracy its reconstructions cost is not known, and there is a limit"
-            if loss > limits.accuracy_loss:
-                return f"costs {loss:.2%} of the right answers, the limit is {limits.accuracy_loss:.2%}"
+        if why := refusal(one, self.workload, self.limits):
+            return why
         busy = (self.with_headroom or {}).get(one.candidate.name, 0.0)
         if busy >= GROWS:
             return f"its queues grow without bound at {self.headroom:.3g} times the rate"
@@ -176,6 +167,7 @@ class _Search:
             reconstructed=one.reconstructed,
             accuracy_loss=accuracy_loss(one),
             queries=len(latencies),
+            tail=_tail(latencies),
             refused=refused,
         )
         return reasons.with_reason(ranked, one, none, best, self.objective)
@@ -210,11 +202,29 @@ class _Search:
             able = {name: score for name, score in scores.items() if score is not None}
             least = min(able.values(), default=0.0)
             ties = [
-                one.candidate for one in here if able.get(one.candidate.name, np.inf) <= least * (1 + TIE)
+                one.candidate for one in here if able.get(one.candidate.name, np.inf) <= least * (1 + LOOSE)
             ]
             best = min(ties, key=lambda plan: plan.complexity)
             found.append(AtLoad(load, rate, best.name, scores))
         return found
+
+
+def refusal(one: Measured, workload: Workload, limits: Limits) -> str:
+    """Why a plan is beyond the limits, by what its runs show; "" = it is not."""
+    if one.candidate.plan.kind == "none":
+        # There is nothing less; whether it is enough is a warning.
+        return ""
+    if one.load >= limits.load:
+        return f"keeps the deployed replicas busy {one.load:.0%} of the time, the limit is {limits.load:.0%}"
+    if (extra := one.extra_work(workload.service.mean)) > limits.extra_work + CHANCE:
+        return f"takes {extra:.0%} more work, the limit is {limits.extra_work:.0%}"
+    loss = accuracy_loss(one)
+    if limits.accuracy_loss is not None and one.candidate.offer is not None:
+        if loss is None:
+            return "how much accuracy its reconstructions cost is not known, and there is a limit"
+        if loss > limits.accuracy_loss:
+            return f"costs {loss:.2%} of the right answers, the limit is {limits.accuracy_loss:.2%}"
+    return ""
 
 
 def accuracy_loss(one: Measured) -> float | None:
@@ -223,6 +233,13 @@ def accuracy_loss(one: Measured) -> float | None:
     if offer is None:
         return 0.0
     return None if offer.accuracy_loss is None else one.reconstructed * offer.accuracy_loss
+
+
+def _tail(latencies: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    """Points of the tail, down to where ten queries are left."""
+    shares = np.logspace(0, np.log10(ABOVE / len(latencies)), TAIL_POINTS)
+    seconds = np.quantile(latencies, 1 - shares, method="inverted_cdf")
+    return tuple(zip(seconds.tolist(), shares.tolist(), strict=True))
 
 
 def _sample_size(workload: Workload) -> int | None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from load_tests.experiment.page.choices import Choices, Series
 from load_tests.experiment.rows import Measurement, at_rate
 from load_tests.experiment.titles import per_second
-from load_tests.page.svg import Box, Linear, Log, drawing, note, polyline, spaced_ticks, tag, text, y_axis
 from load_tests.tables import ms
+from parm_ray.page.svg import Box, Linear, Log, drawing, note, polyline, spaced_ticks, tag, text, y_axis
 
 WIDTH, HEIGHT = 360, 330
 BOX = Box(48, 44, 350, 270)

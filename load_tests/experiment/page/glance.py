@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from load_tests.experiment.page.choices import Choices
 from load_tests.experiment.rows import Measurement
-from load_tests.page.svg import Box, Log, drawing, note, spaced_ticks, tag, text, x_axis
 from load_tests.tables import ms
+from parm_ray.page.svg import Box, Log, drawing, note, spaced_ticks, tag, text, x_axis
 
 WIDTH, LANE, LABELS, RIGHT = 1060, 38, 310, 985
 FIGURES = (("p50", "p50_ms"), ("p99", "p99_ms"), ("p99.9", "p999_ms"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from load_tests.experiment.runs import Replica
-from load_tests.page.svg import Box, Linear, drawing, note, tag, text
+from parm_ray.page.svg import Box, Linear, drawing, note, tag, text
 
 WIDTH, HEIGHT = 520, 206
 LEFT, RIGHT = 44, 512

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from load_tests.experiment.page.choices import Choices
 from load_tests.experiment.rows import Variant
-from load_tests.page.svg import Box, Log, drawing, note, spaced_ticks, tag, text, x_axis, y_axis
 from load_tests.tables import ms
+from parm_ray.page.svg import Box, Log, drawing, note, spaced_ticks, tag, text, x_axis, y_axis
 from parm_ray.stats import ccdf, percentile, thin
 
 Floats = NDArray[np.float64]

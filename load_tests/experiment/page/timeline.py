@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from load_tests.experiment.columns import OUTCOMES, Columns
 from load_tests.experiment.runs import Event
-from load_tests.page.svg import Box, Linear, Log, drawing, note, spaced_ticks, tag, text, x_axis, y_axis
 from parm_ray.core import Outcome
+from parm_ray.page.svg import Box, Linear, Log, drawing, note, spaced_ticks, tag, text, x_axis, y_axis
 
 Floats = NDArray[np.float64]
 WIDTH, PLOT = 1060, 112

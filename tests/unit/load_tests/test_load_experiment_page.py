@@ -19,8 +19,8 @@ from load_tests.experiment.page.results import results_table, signed, wilson
 from load_tests.experiment.page.timeline import Span, frame, kinds, spans, timeline
 from load_tests.experiment.rows import measure
 from load_tests.experiment.runs import Event, Run, RunDirectory
-from load_tests.page.svg import Log, spaced_ticks
 from parm_ray.core import Outcome
+from parm_ray.page.svg import Log, spaced_ticks
 
 VOID = {"meta", "input", "br"}
 

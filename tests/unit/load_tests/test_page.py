@@ -9,11 +9,11 @@ import pytest
 from load_tests.faults import FaultEvent
 from load_tests.page import Report, render
 from load_tests.page.group_chart import choose, group_chart, timeline
-from load_tests.page.svg import Linear, Log
 from load_tests.phase import Phase
 from load_tests.records import ClientRecord
 from load_tests.results import fault_rows, plan_row
 from parm_ray.core import Outcome
+from parm_ray.page.svg import Linear, Log
 
 TITLES = {"none": "No redundancy", "concat_slot": "Coded <concat> & slot"}
 
