@@ -21,10 +21,10 @@ import numpy as np
 
 from parm_ray.advisor import EFFORTS, Limits, Losers, Objective, ParityOffer, Workload, advise, parse_law
 from parm_ray.advisor.candidates import Candidate, candidates, hedged_after
+from parm_ray.advisor.feasible import GROWS, refusal
 from parm_ray.advisor.measured import Measured
 from parm_ray.advisor.oracle import Task, run
 from parm_ray.advisor.race import Effort, Map
-from parm_ray.advisor.search import GROWS, refusal
 from parm_ray.sim.processes import workers
 
 LAWS = (
@@ -74,8 +74,9 @@ def judged(cell: dict[str, Any], objective: Objective, effort: Effort, spread: M
     plans.setdefault(chosen.name, chosen)
     found = exhaustive(list(plans.values()), chosen, workload, objective, spread)
     mine = next(one for one in found if one.candidate.name == chosen.name)
+    none = found[0]
     better = sorted(
-        (one for one in found if not refusal(one, workload, limits)), key=lambda one: one.of(objective)
+        (one for one in found if not refusal(one, none, workload, limits)), key=lambda one: one.of(objective)
     )
     # Whether a plan bears the headroom is only asked of those that would beat the choice.
     best = mine
@@ -92,10 +93,10 @@ def judged(cell: dict[str, Any], objective: Objective, effort: Effort, spread: M
         "best": best.candidate.name,
         "advised_s": mine.of(objective),
         "best_s": best.of(objective),
-        "none_s": next(one for one in found if one.candidate.plan.kind == "none").of(objective),
+        "none_s": none.of(objective),
         "ratio": mine.of(objective) / best.of(objective),
-        "load_of_advised": mine.load,
-        "stable": mine.load < GROWS and bears(chosen, workload, limits, spread),
+        "load_of_advised": mine.load(none, workload.utilisation),
+        "stable": mine.load(none, workload.utilisation) < GROWS and bears(chosen, workload, limits, spread),
         "took_s": took,
     }
 
@@ -111,10 +112,10 @@ def everything(workload: Workload, limits: Limits, objective: Objective) -> Iter
 def exhaustive(
     plans: Sequence[Candidate], chosen: Candidate, workload: Workload, objective: Objective, spread: Map
 ) -> list[Measured]:
-    """Return every plan with its runs; the choice and no redundancy get all of them in any case."""
+    """Return plans with their runs, no redundancy first; it and the choice get all runs in any case."""
     found = [Measured(plan) for plan in plans]
     _extend(found, workload, *FIRST, SEED, spread)
-    least = min(one.of(objective) for one in found if one.load < GROWS)
+    least = min(one.of(objective) for one in found if one.load(found[0], workload.utilisation) < GROWS)
     near = [
         one
         for one in found

@@ -20,11 +20,15 @@ NEVER_S = 1e9
 # more: the budget is there for when the expectation is wrong.
 SLACK, SPARE = 1.5, 0.01
 
+# Delays are times that calls take, and this share more: who takes just that long is not sent again.
+MARGIN = 1e-3
+
 # Shares of the replicas that have to be idle before a copy is sent along.
 COPY_SHARES = (0.3, 0.6)
 
-# Hold-offs tried where reconstructions cost accuracy: these shares of the calls have ended by then.
-HOLD_OFFS = (0.5, 0.9, 0.98)
+# Hold-offs tried where reconstructions cost accuracy: so many times what nine calls in ten take at most. They
+# count from the dispatch, so that under load part of them passes in the queue.
+HOLD_OFFS = (1.0, 1.5, 2.5)
 
 # Beside other protection hedges are few: at most this share of the queries, if one such delay is there.
 FEW = 0.1
@@ -61,7 +65,7 @@ class Candidate:
 
 
 def candidates(workload: Workload, limits: Limits, objective: Objective, seed: int = 0) -> list[Candidate]:
-    """Return what is worth simulating, no redundancy first."""
+    """Return what is worth simulating: no redundancy, which all are compared with, then the kinds allowed."""
     delays = promising_delays(
         workload.service,
         objective,
@@ -75,7 +79,7 @@ def candidates(workload: Workload, limits: Limits, objective: Objective, seed: i
         if delays:
             found += _hedged(workload, objective, delays)
         found += _coded(workload, limits, _late(delays))
-    return [one for one in found if one.plan.kind in limits.kinds]
+    return [found[0], *(one for one in found[1:] if one.plan.kind in limits.kinds)]
 
 
 def hedged_after(seconds: float, share: float, workload: Workload) -> Candidate:
@@ -117,7 +121,9 @@ def _coded(workload: Workload, limits: Limits, late: Delay | None) -> Iterator[C
     n = workload.replicas
     draws = draw_copies(workload.service, np.random.default_rng(0), (10_000,), 1)[:, 0]
     fill = FILL * float(np.median(draws))
-    hold_offs = (0.0, *np.quantile(draws, HOLD_OFFS).tolist()) if limits.accuracy_loss is not None else (0.0,)
+    hold_offs = [0.0]
+    if limits.accuracy_loss is not None:
+        hold_offs += [(1 + MARGIN) * times * float(np.quantile(draws, 0.9)) for times in HOLD_OFFS]
     for offer in workload.parities:
         spare = max(1, round(n / (offer.k + 1)))
         plan = _plan("coded", k=offer.k, r=1, fill_timeout_s=fill)
@@ -142,7 +148,9 @@ def _late(delays: list[Delay]) -> Delay | None:
 
 def _hedge(seconds: float, share: float, rate: float) -> Hedge:
     budget = min(1.0, SLACK * share + SPARE)
-    return Hedge("fixed", delay_s=seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate)
+    return Hedge(
+        "fixed", delay_s=(1 + MARGIN) * seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate
+    )
 
 
 def _ms(seconds: float) -> str:

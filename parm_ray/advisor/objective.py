@@ -45,7 +45,7 @@ class Objective:
     def weighted(self, ascending: NDArray[np.float64], weights: NDArray[np.int_]) -> float:
         """Return it for latencies `[n]` in ascending order that count `weights` `[n]` times each."""
         if self.quantile is None:
-            return float(ascending @ weights / weights.sum())
+            return float((ascending * weights).sum() / weights.sum())
         reached = weights.cumsum()
         # The nearest rank, as in `stats.percentile`.
         rank = max(1, math.ceil(self.quantile * int(reached[-1]) * (1 - 1e-12)))

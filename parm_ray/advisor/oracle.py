@@ -44,27 +44,29 @@ class Trial:
 
     latency_s: of each query after the warm-up, `[n]`. load: server seconds that had to be worked off by the
     deployed replicas, as a share of what they have between the first arrival and the last; 1 and more: the
-    queue grows as long as queries come. work_s: server seconds per query, all pools. extra_work: as in
-    `sim.Simulated`. reconstructed: share of the queries that the parity model answered.
+    queue grows as long as queries come. work_s: server seconds per query, all pools. reconstructed: share of
+    the queries that the parity model answered. sample: which resample of the measured times it had; None = a
+    law was given.
     """
 
     latency_s: Seconds
     load: float
     work_s: float
-    extra_work: float
     reconstructed: float
+    sample: int | None = None
 
 
 class JobTimes:
     """How long calls take by what they are for, wherever they run: the m-th copy of the j-th query.
 
-    A sample of the workload is drawn from anew (bootstrap) for each seed, so that what differs between runs
-    is what chance and the sample's size leave open.
+    Where service times were measured, runs draw from resamples of them (bootstrap), two runs from each: so
+    what differs between runs is what chance, and what the sample's size leave open, see `measured`.
     """
 
     def __init__(self, workload: Workload, jobs: int, seed: int, slowdown: float = 1.0) -> None:
         rng = np.random.default_rng([seed, 2])
-        x = resampled(workload.service, rng)
+        x = resampled(workload.service, np.random.default_rng([sample_of(seed), 5]))
+        self.of_law = x is workload.service
         self._of_job: list[list[float]] = draw_copies(x, rng, (jobs,), COPIES).tolist()
         parity = np.random.default_rng([seed, 3])
         self._of_group = (slowdown * draw_copies(x, parity, (jobs,), 1)[:, 0]).tolist()
@@ -79,6 +81,11 @@ class JobTimes:
         job = self._jobs.setdefault((call.group, call.place), len(self._jobs))
         copy = min(call.attempt + 1, COPIES - 1) if call.kind is CallKind.COPY else 0
         return self._of_job[job][copy]
+
+
+def sample_of(seed: int) -> int:
+    """Which resample a run has."""
+    return seed // 2
 
 
 def run(task: Task) -> Trial:
@@ -96,7 +103,8 @@ def run(task: Task) -> Trial:
         costs=Costs(cancel_s=workload.losers.cancel_s),
         seed=task.seed,
     )
-    return _trial(found, candidate, int(WARM_UP * task.queries))
+    sample = None if times.of_law else sample_of(task.seed)
+    return _trial(found, candidate, int(WARM_UP * task.queries), sample)
 
 
 def _pools(candidate: Candidate, workload: Workload, times: JobTimes) -> list[PoolSpec]:
@@ -113,12 +121,12 @@ def _pools(candidate: Candidate, workload: Workload, times: JobTimes) -> list[Po
     ]
 
 
-def _trial(found: Simulated, candidate: Candidate, skip: int) -> Trial:
+def _trial(found: Simulated, candidate: Candidate, skip: int, sample: int | None) -> Trial:
     span = float(found.planned[-1] - found.planned[0])
     return Trial(
         latency_s=found.latency[skip:],
         load=found.busy_s[DEPLOYED] / (candidate.deployed * span),
         work_s=sum(found.busy_s.values()) / len(found.planned),
-        extra_work=found.extra_work,
         reconstructed=found.share(Outcome.RECONSTRUCTED, skip),
+        sample=sample,
     )

@@ -63,13 +63,14 @@ def race(
     objective: Objective,
     rounds: Sequence[Round],
     spread: Map,
-    admits: Callable[[Measured], bool],
+    admits: Callable[[Measured, Measured], bool],
     seed: int = 0,
 ) -> list[Measured]:
     """Return every plan with the runs that it got, in the order of `plans`.
 
     The first plan is measured to the end: the others are compared with it. admits: whether a plan may go on
-    at all, given what is known of it; it is asked after each round. spread: like the built-in `map`.
+    at all, given its runs and those of the first plan; it is asked after each round. spread: like the
+    built-in `map`.
     """
     all_plans = [Measured(plan) for plan in plans]
     left, seeds = list(all_plans), 0
@@ -93,10 +94,10 @@ def _best(
     first: Measured,
     most: int,
     objective: Objective,
-    admits: Callable[[Measured], bool],
+    admits: Callable[[Measured, Measured], bool],
 ) -> list[Measured]:
     # Of few queries a far percentile is an accident: a nearer one tells more.
     near = objective.coarse(len(first.latencies))
-    fit = sorted((one for one in plans if admits(one)), key=lambda one: one.of(near))
+    fit = sorted((one for one in plans if admits(one, first)), key=lambda one: one.of(near))
     kept = {id(one) for one in (first, *fit[:most])}
     return [one for one in plans if id(one) in kept]

@@ -29,10 +29,17 @@ def too_costly(plan: Candidate, workload: Workload, limits: Limits) -> str:
 
 
 def with_reason(
-    ranked: Ranked, one: Measured, none: Measured, best: Measured, objective: Objective
+    ranked: Ranked, one: Measured, none: Measured, best: Measured, objective: Objective, known: Evidence
 ) -> Ranked:
     """Return it with its reason."""
-    return replace(ranked, reason=_reason(ranked, one, none, best, objective))
+    words = _reason(ranked, one, none, best, objective)
+    pairs = known.pairs
+    if one.candidate.plan.copies > 1 and pairs is not None and not pairs.independent:
+        words += (
+            f" (pairs: two copies cost {pairs.cost_ratio:.2f} times one call, not the "
+            f"{pairs.independent_ratio:.2f} that single times promise)"
+        )
+    return replace(ranked, reason=words)
 
 
 def _reason(ranked: Ranked, one: Measured, none: Measured, best: Measured, objective: Objective) -> str:
@@ -80,5 +87,10 @@ def warnings(workload: Workload, known: Evidence, best: Ranked, has_pairs: bool)
         )
     if known.heavy:
         yield f"means are not to be trusted: {known.heavy}"
+    if best.candidate.offer is not None and best.accuracy_loss is None:
+        yield (
+            f"{best.reconstructed:.1%} of the answers would be the parity model's: how much accuracy that "
+            "costs was not said (--parity K:SLOWDOWN:LOSS)"
+        )
     if workload.losers.cancel_s is None and best.plan.copies > 1:
         yield "losing copies run to their end: the gain is in latency alone, never in work"

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from parm_ray.advisor import reasons
 from parm_ray.advisor.advice import Advice, AtLoad, Ranked, Unsimulated
 from parm_ray.advisor.candidates import Candidate, candidates
-from parm_ray.advisor.evidence import evidence
+from parm_ray.advisor.evidence import Evidence, evidence
+from parm_ray.advisor.feasible import GROWS, accuracy_loss, refusal
 from parm_ray.advisor.measured import Measured, behind
 from parm_ray.advisor.objective import Objective
 from parm_ray.advisor.oracle import Task, run
@@ -26,12 +27,6 @@ TIE = 0.02
 
 # The same where few queries are simulated: at other loads than that asked for.
 LOOSE = 0.05
-
-# From this load on a queue that a run of finite length shows is taken to be one that grows for ever.
-GROWS = 0.98
-
-# Extra work may exceed its limit by so much in a simulation: chance.
-CHANCE = 0.02
 
 # Plans that are looked at at other loads beside no redundancy: the best of each kind, so many at most.
 ELSEWHERE = 5
@@ -64,7 +59,7 @@ def advise(
     if pairs is not None and known.pairs is not None and not known.pairs.independent:
         workload = replace(workload, service=Paired(pairs))
     _require_sample(workload, objective)
-    search = _Search(workload, objective, limits, effort, seed, spread)
+    search = _Search(workload, objective, limits, known, effort, seed, spread)
     plans, hopeless = search.screened()
     measured = race(plans, workload, objective, effort.rounds, spread, search.admits, seed)
     best = search.chosen(measured)
@@ -87,6 +82,7 @@ class _Search:
     workload: Workload
     objective: Objective
     limits: Limits
+    known: Evidence
     effort: Effort
     seed: int
     spread: Map
@@ -104,18 +100,18 @@ class _Search:
                 plans.append(plan)
         return plans, hopeless
 
-    def refused(self, one: Measured) -> str:
-        """Why a plan cannot be advised, "" = it can."""
-        if why := refusal(one, self.workload, self.limits):
+    def refused(self, one: Measured, none: Measured) -> str:
+        """Why a plan cannot be advised, "" = it can; none: no redundancy in the same runs."""
+        if why := refusal(one, none, self.workload, self.limits):
             return why
         busy = (self.with_headroom or {}).get(one.candidate.name, 0.0)
         if busy >= GROWS:
             return f"its queues grow without bound at {self.headroom:.3g} times the rate"
         return ""
 
-    def admits(self, one: Measured) -> bool:
+    def admits(self, one: Measured, none: Measured) -> bool:
         """Whether it may go on in the race."""
-        return not self.refused(one)
+        return not self.refused(one, none)
 
     @property
     def headroom(self) -> float:
@@ -127,7 +123,7 @@ class _Search:
         self.with_headroom = {}
         runs = max(len(one.trials) for one in measured)
         while True:
-            finalists = [one for one in measured if len(one.trials) == runs and self.admits(one)]
+            finalists = [one for one in measured if len(one.trials) == runs and self.admits(one, measured[0])]
             scores = {id(one): one.of(self.objective) for one in finalists}
             least = min(scores.values())
             ties = [one for one in finalists if scores[id(one)] <= least * (1 + TIE)]
@@ -146,12 +142,12 @@ class _Search:
     def ranked(self, measured: Sequence[Measured], best: Measured) -> list[Ranked]:
         """All simulated plans: the best one, the others that may be advised by their objective, the rest."""
         none = measured[0]
-        rows = [(one, self.refused(one)) for one in measured]
+        rows = [(one, self.refused(one, none)) for one in measured]
         rows.sort(key=lambda row: (row[0] is not best, bool(row[1]), behind(row[0], best, self.objective)))
         return [self._ranked(one, why, none, best) for one, why in rows]
 
     def _ranked(self, one: Measured, refused: str, none: Measured, best: Measured) -> Ranked:
-        latencies, none_s = one.latencies, self.workload.service.mean
+        latencies = one.latencies
         ranked = Ranked(
             candidate=one.candidate,
             objective_s=one.of(self.objective),
@@ -161,16 +157,16 @@ class _Search:
             p50_s=Objective(0.5).of(latencies),
             p99_s=self._told(P99, latencies),
             p999_s=self._told(P999, latencies),
-            load=one.load,
+            load=one.load(none, self.workload.utilisation),
             work_s=one.work_s,
-            extra_work=one.extra_work(none_s),
+            extra_work=one.extra_work(none),
             reconstructed=one.reconstructed,
             accuracy_loss=accuracy_loss(one),
             queries=len(latencies),
             tail=_tail(latencies),
             refused=refused,
         )
-        return reasons.with_reason(ranked, one, none, best, self.objective)
+        return reasons.with_reason(ranked, one, none, best, self.objective, self.known)
 
     def _told(self, objective: Objective, latencies: NDArray[np.float64]) -> float | None:
         assert objective.quantile is not None
@@ -198,7 +194,10 @@ class _Search:
         found = []
         for load, rate in zip(effort.loads, rates, strict=True):
             here = [Measured(plan, [next(trials)]) for plan in tried]
-            scores = {one.candidate.name: one.of(near) if self.admits(one) else None for one in here}
+            elsewhere = replace(self, workload=replace(workload, rate=rate), with_headroom=None)
+            scores = {
+                one.candidate.name: one.of(near) if elsewhere.admits(one, here[0]) else None for one in here
+            }
             able = {name: score for name, score in scores.items() if score is not None}
             least = min(able.values(), default=0.0)
             ties = [
@@ -207,32 +206,6 @@ class _Search:
             best = min(ties, key=lambda plan: plan.complexity)
             found.append(AtLoad(load, rate, best.name, scores))
         return found
-
-
-def refusal(one: Measured, workload: Workload, limits: Limits) -> str:
-    """Why a plan is beyond the limits, by what its runs show; "" = it is not."""
-    if one.candidate.plan.kind == "none":
-        # There is nothing less; whether it is enough is a warning.
-        return ""
-    if one.load >= limits.load:
-        return f"keeps the deployed replicas busy {one.load:.0%} of the time, the limit is {limits.load:.0%}"
-    if (extra := one.extra_work(workload.service.mean)) > limits.extra_work + CHANCE:
-        return f"takes {extra:.0%} more work, the limit is {limits.extra_work:.0%}"
-    loss = accuracy_loss(one)
-    if limits.accuracy_loss is not None and one.candidate.offer is not None:
-        if loss is None:
-            return "how much accuracy its reconstructions cost is not known, and there is a limit"
-        if loss > limits.accuracy_loss:
-            return f"costs {loss:.2%} of the right answers, the limit is {limits.accuracy_loss:.2%}"
-    return ""
-
-
-def accuracy_loss(one: Measured) -> float | None:
-    """Share of all answers that are wrong because they were reconstructed: f x (A_d - A_a)."""
-    offer = one.candidate.offer
-    if offer is None:
-        return 0.0
-    return None if offer.accuracy_loss is None else one.reconstructed * offer.accuracy_loss
 
 
 def _tail(latencies: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
