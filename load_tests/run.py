@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = f"{scenario.name}_simulated" if options.on == "simulator" else scenario.name
         out = options.out or ROOT / "out" / folder
         arguments = sys.argv[1:] if argv is None else list(argv)
-        run = _described(scenario, arguments, options.on)
+        run = described(scenario, arguments, options.on)
         if options.on == "netlab":
             return _inside_a_lab(scenario, options, arguments)
         if options.on == "simulator":
@@ -119,11 +119,12 @@ def _wanted(scenario: Scenario, options: argparse.Namespace) -> Wanted:
     )
 
 
-def _described(scenario: Scenario, arguments: Sequence[str], on: str) -> Run:
+def described(scenario: Scenario, arguments: Sequence[str], on: str, module: str = "load_tests.run") -> Run:
+    """Return a run without cells: what is run, where, from which commit, by which command."""
     return Run(
         scenario=scenario.name,
         executor=EXECUTORS.get(on, "serve"),
-        command=shlex.join(["python", "-m", "load_tests.run", *arguments]),
+        command=shlex.join(["python", "-m", module, *arguments]),
         commit=_commit(),
         date=datetime.now(timezone.utc).date().isoformat(),
         machine={"cores": os.cpu_count(), "platform": platform.system(), "python": platform.python_version()},
