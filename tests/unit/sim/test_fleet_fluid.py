@@ -58,14 +58,23 @@ def test_beyond_its_limit_a_fluid_grows_by_what_is_too_much_and_drains_at_its_li
     assert refused > 300
 
 
+def means(load: float, duration_s: float = 200.0) -> tuple[float, float]:
+    """Of the fluid, and of requests that are played."""
+    run = FleetRun(three_regions(load), duration_s=duration_s, warm_up_s=20.0, seed=3)
+    some = [one for one in simulate_fluid(run).intervals if one.at_s > run.warm_up_s]
+    mean = sum(one.mean_s * one.answered for one in some) / sum(one.answered for one in some)
+    return mean, float(np.mean(simulate_fleet(run).latencies()))
+
+
 @pytest.mark.parametrize("load", [0.5, 0.8])
 def test_means_are_those_of_requests_that_are_played(load: float) -> None:
-    run = FleetRun(three_regions(load), duration_s=200.0, warm_up_s=20.0, seed=3)
-    played = float(np.mean(simulate_fleet(run).latencies()))
-    some = [one for one in simulate_fluid(run).intervals if one.at_s > run.warm_up_s]
-    assert sum(one.mean_s * one.answered for one in some) / sum(
-        one.answered for one in some
-    ) == pytest.approx(played, rel=0.15)
+    fluid, played = means(load)
+    assert fluid == pytest.approx(played, rel=0.15)
+
+
+def test_in_overload_means_are_too_high_by_as_much_as_the_simulators_page_says() -> None:
+    fluid, played = means(1.5, 60.0)
+    assert 2 <= fluid / played <= 3
 
 
 def test_a_slow_a_failing_and_an_overwhelmed_fleet_do_as_played() -> None:
