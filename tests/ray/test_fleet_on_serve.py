@@ -1,124 +1,37 @@
-"""A fleet on real Serve: two front ends, three emulated engines, a control plane that is killed.
-
-The driver is this file run as a program: it deploys, and carries out what comes on its standard input.
-"""
+"""A fleet on real Serve: two front ends, three emulated engines, a control plane that is killed."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from load_tests.serve_app import applications, replica_pids
+from tests.support.running_fleet import BODY, Fleet, running_fleet, shares
 
-ROOT = Path(__file__).parents[2]
-RATE = 15.0
 LONG = {"text_input": "two words", "parameters": {"max_tokens": 1000}}
-BODY = {"text_input": "two words", "parameters": {"max_tokens": 3}}
-
-
-@dataclass(frozen=True)
-class Seen:
-    at: float
-    status: int
-    engine: str
-    took_s: float
-
-
-class Fleet:
-    """The running fleet, its driver, and a load on both front ends."""
-
-    def __init__(self, server: Any, driver: subprocess.Popen[str]) -> None:
-        self.server, self._driver = server, driver
-        self._threads = ThreadPoolExecutor(64)
-
-    def tell(self, **command: Any) -> None:
-        assert self._driver.stdin is not None
-        self._driver.stdin.write(json.dumps(command) + "\n")
-        self._driver.stdin.flush()
-        self.wait()
-
-    def wait(self) -> None:
-        assert self._driver.stdout is not None
-        while (line := self._driver.stdout.readline()).strip() != "done":
-            assert line, "the driver has ended"
-
-    def ask(self, front_end: str, **headers: str) -> Seen:
-        began = time.monotonic()
-        status, got, _ = self.server.request(
-            f"/{front_end}/v2/models/llm/generate", BODY, headers, timeout=20
-        )
-        return Seen(began, status, got.get("x-parm-engine", ""), time.monotonic() - began)
-
-    def load(self, seconds: float) -> list[Seen]:
-        """Open-loop Poisson requests, RATE per second at each front end."""
-        rng, end = random.Random(1), time.monotonic() + seconds
-        futures = []
-        while time.monotonic() < end:
-            time.sleep(rng.expovariate(2 * RATE))
-            futures.append(self._threads.submit(self.ask, rng.choice(["east", "west"])))
-        return [future.result() for future in futures]
-
-    def disturb(self, engine: str, **how: Any) -> None:
-        headers = {"content-type": "application/json"}
-        assert self.server.request(f"/engine-{engine}/disturb", how, headers)[0] == 200
-
-    def get(self, path: str) -> Any:
-        status, _, body = self.server.request(path)
-        assert status == 200, body
-        return json.loads(body)
-
-    def until(self, said: Any, seconds: float = 60.0) -> None:
-        end = time.monotonic() + seconds
-        while not said():
-            assert time.monotonic() < end, "it did not come about"
-            time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
 def fleet(server) -> Iterator[Fleet]:
-    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
-    driver = subprocess.Popen(
-        [sys.executable, __file__, address],
-        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    running = Fleet(server, driver)
-    try:
-        running.wait()
-        for name in ("east", "west"):
-            running.until(lambda name=name: running.get(f"/{name}/v2/routing")["version"] > 0)
-        running.load(2.0)
+    with running_fleet(server) as running:
         yield running
-    finally:
-        if driver.stdin is not None:
-            driver.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            driver.wait(60)
-        driver.kill()
 
 
-def shares(seen: list[Seen]) -> dict[str, float]:
-    counts = Counter(one.engine for one in seen)
-    return {name: count / len(seen) for name, count in counts.items()}
+def control_plane(fleet: Fleet) -> list[int]:
+    return replica_pids(applications(fleet.server.cluster), "FleetControl")
+
+
+def end_control_plane(fleet: Fleet) -> int:
+    (pid,) = control_plane(fleet)
+    os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def test_requests_stay_at_home_while_there_is_room(fleet: Fleet) -> None:
@@ -178,9 +91,7 @@ def test_a_model_with_a_code_is_an_engine_and_a_front_end_needs_no_control_plane
 
 def test_without_its_control_plane_no_request_fails(fleet: Fleet) -> None:
     before = fleet.get("/east/v2/routing")["version"]
-    pids = replica_pids(applications(fleet.server.cluster), "FleetControl")
-    assert len(pids) == 1
-    os.kill(pids[0], signal.SIGKILL)
+    end_control_plane(fleet)
     seen = fleet.load(6.0)
     assert {one.status for one in seen} == {200}
     # Serve starts another one, whose plans are newer.
@@ -210,6 +121,43 @@ def test_a_slow_engine_loses_its_share_and_returns_in_steps(fleet: Fleet) -> Non
     assert len(steps) >= 3
     fleet.load(2.0)
     assert shares(fleet.load(4.0))["east"] > 0.6 * before
+
+
+def test_a_penalty_outlives_the_control_plane_that_gave_it(fleet: Fleet) -> None:
+    def weight() -> float:
+        return fleet.get("/east/v2/routing")["weights"]["default"]["east"]
+
+    def versions() -> list[int]:
+        return fleet.get("/control/versions")["versions"]
+
+    usual = weight()
+    fleet.disturb("east", slow=10.0)
+    fleet.load(6.0)
+    told = fleet.get("/control/snapshot")
+    assert told["penalties"]["east"][0] <= 0.1
+    assert weight() < 0.1 * usual
+    ended = end_control_plane(fleet)
+    heaviest = 0.0
+    end = time.monotonic() + 90
+    while control_plane(fleet) in ([], [ended]) or versions()[-1:] <= [told["version"]]:
+        assert {one.status for one in fleet.load(1.0)} == {200}
+        heaviest = max(heaviest, weight())
+        assert time.monotonic() < end
+    # What it goes on from, and what it makes of that: no plan was without the penalty.
+    time.sleep(2.0)
+    kept = versions()
+    assert kept[0] >= told["version"]
+    assert kept == sorted(set(kept))
+    assert len(kept) >= 3
+    for version in kept:
+        snapshot = fleet.get(f"/control/snapshot?version={version}")
+        assert snapshot["penalties"]["east"][0] <= 0.1, version
+    assert max(heaviest, weight()) < 0.1 * usual
+    fleet.disturb("east")
+    end = time.monotonic() + 90
+    while fleet.get("/control/snapshot")["penalties"]:
+        fleet.load(1.0)
+        assert time.monotonic() < end
 
 
 def test_a_storm_is_bounded_and_refusals_are_told(fleet: Fleet) -> None:
@@ -268,45 +216,3 @@ def test_an_engine_that_is_gone_gets_nothing(fleet: Fleet) -> None:
     assert {one.status for one in seen} == {200}
     assert "west" not in shares(seen)
     fleet.until(lambda: fleet.get("/control/snapshot")["capacities"][1] == 0.0)
-
-
-def _drive(address: str) -> None:
-    import ray
-    from ray import serve
-
-    from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
-    from parm_ray.config.token_engine import TokenEngineSettings
-    from parm_ray.serve.fleet.app import control_plane, front_end, token_engine
-
-    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    document = yaml.safe_load((ROOT / "serve_configs" / "routing" / "emulated_fleet.yaml").read_text())
-    # One object for all applications, as the file has an alias.
-    document["applications"][0]["args"]["data_plane"]["timeout_ms"] = 3000
-    builders = {
-        "control_plane": (control_plane, FleetSettings),
-        "front_end": (front_end, FrontEndArguments),
-        "token_engine": (token_engine, TokenEngineSettings),
-    }
-    for app in document["applications"]:
-        build, model = builders[app["import_path"].split(":")[1]]
-        args = model.model_validate(app["args"])
-        serve.run(build(args), name=app["name"], route_prefix=app["route_prefix"])
-    alone = {
-        "front_ends": {"solo": {"demands": [{"rate": 10}]}},
-        "engines": {"digits": {"app": "parm", "latency": {"rate": 200}}},
-        "network_ms": {"solo": {"digits": 0}},
-    }
-    arguments = FrontEndArguments.model_validate(
-        {"fleet": alone, "name": "solo", "control": "nobody", "num_cpus": 0.1}
-    )
-    serve.run(front_end(arguments), name="solo", route_prefix="/solo")
-    print("done", flush=True)
-    for line in sys.stdin:
-        serve.delete(json.loads(line)["delete"])
-        print("done", flush=True)
-    for name in [*(app["name"] for app in document["applications"]), "solo"]:
-        serve.delete(name, _blocking=False)
-
-
-if __name__ == "__main__":
-    _drive(sys.argv[1])

@@ -6,12 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.routing.fleet.memory import Memory
 from parm_ray.routing.fleet.routing import Routing
 from parm_ray.routing.fleet.solve import Solution
 
@@ -36,7 +37,7 @@ class Snapshot:
     seconds; in_flight: `[engines]`, requests that are there at `capacities`, by Little's law. mean_s:
     expected latency; utilization: of all engines together, 0..1; binding: constraints that cost something;
     penalties: of the engines that have one, what is left of their weight, and why; replicas: of each front
-    end.
+    end; memory: what another control plane needs to go on from here.
     """
 
     version: int
@@ -57,6 +58,7 @@ class Snapshot:
     binding: tuple[str, ...]
     penalties: Mapping[str, tuple[float, str]]
     replicas: Mapping[str, int]
+    memory: Memory = field(default_factory=Memory)
 
     @classmethod
     def of(
@@ -68,6 +70,7 @@ class Snapshot:
         ages_s: Mapping[str, float | None],
         penalties: Mapping[str, tuple[float, str]] | None = None,
         replicas: Mapping[str, int] | None = None,
+        memory: Memory | None = None,
     ) -> Snapshot:
         """Return the snapshot of a plan; one that was not solved for has no prices and no constraints."""
         solution = plan if isinstance(plan, Solution) else None
@@ -94,6 +97,7 @@ class Snapshot:
             tuple(solution.binding) if solution else (),
             dict(penalties or {}),
             dict(replicas or {}),
+            memory or Memory(),
         )
 
     def to_json(self) -> str:
@@ -122,6 +126,7 @@ class Snapshot:
                         name: (float(m), str(why)) for name, (m, why) in content["penalties"].items()
                     }
                 }
+                | {"memory": Memory.of_plain(content["memory"])}
             )
         except BadSnapshot:
             raise
@@ -139,6 +144,7 @@ class Snapshot:
             "utilization": self.utilization,
             "penalties": {name: list(penalty) for name, penalty in self.penalties.items()},
             "replicas": dict(self.replicas),
+            "memory": self.memory.plain(),
         }
         names = {"demands": list(self.demands), "engines": list(self.engines), "binding": list(self.binding)}
         return {**rest, **names, **lists, "mean_s": self.mean_s if math.isfinite(self.mean_s) else None}
@@ -199,6 +205,10 @@ def _check(found: Snapshot) -> None:
     for engine, load, capacity in zip(found.engines, found.loads, found.capacities, strict=True):
         if not np.isnan(found.prices_s).all() and load > capacity * (1 + 1e-6) + 1e-9:
             raise BadSnapshot(f"loads: {engine}: expected at most its capacity, {capacity:g}, got {load:g}")
+    try:
+        found.memory.check(found.engines)
+    except ValueError as error:
+        raise BadSnapshot(str(error)) from None
 
 
 _ARRAYS = ("weights", "network_s", "rates", "shed", "capacities", "loads", "prices_s", "in_flight")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from parm_ray.core import ParmError
 from parm_ray.routing.fleet import Fleet, Routing, Solution, solve
 from parm_ray.routing.fleet.feedback import Controller, Feedback
+from parm_ray.routing.fleet.memory import Memory, fingerprint
 from parm_ray.routing.fleet.snapshot import Snapshot
 from parm_ray.routing.planes.inputs import Ages, Inputs
 from parm_ray.routing.planes.penalty import Penalties, PenaltyRule
@@ -57,7 +58,8 @@ class ControlRule:
 class ControlPlane:
     """Decides on one fleet. `inputs` takes what is heard; `decide` is called every interval.
 
-    first_version: of its snapshots; one that takes another's place has to go on from where that one ended.
+    first_version: of its snapshots, at least; one that takes another's place has to go on from where that one
+    ended, by `adopt` or by `beyond`.
     """
 
     def __init__(self, fleet: Fleet, rule: ControlRule, first_version: int = 1) -> None:
@@ -73,6 +75,44 @@ class ControlPlane:
         self._planned_loads: deque[NDArray[np.float64]] = deque(maxlen=2)
         self._lifted: set[str] = set()
         self._feedback = Controller(rule.feedback, {name: 1 / len(names) for name in names})
+        self._demands, self._engines = tuple(map(str, fleet.demands)), tuple(names)
+        self._fingerprint = fingerprint(fleet)
+
+    def beyond(self, version: int) -> None:
+        """A front end has a plan of that version: those to come are newer."""
+        self._version = max(self._version, version + 1)
+
+    def adoptable(self, snapshot: Snapshot, age_s: float) -> None:
+        """Raise ValueError for a snapshot that another control plane of this fleet did not make of late."""
+        if snapshot.memory.fleet != self._fingerprint:
+            raise ValueError(f"fleet: expected a plan of {self._fingerprint}, got {snapshot.memory.fleet}")
+        for what, mine, its in (
+            ("demands", self._demands, snapshot.demands),
+            ("engines", self._engines, snapshot.engines),
+        ):
+            if mine != its:
+                raise ValueError(f"{what}: expected {', '.join(mine)}, got {', '.join(its)}")
+        if not age_s <= self.rule.ages.lost_s:
+            raise ValueError(f"age: expected at most {self.rule.ages.lost_s:g} s, got {age_s:g}")
+        if self.snapshot is not None and snapshot.version <= self.snapshot.version:
+            raise ValueError(f"version: expected above {self.snapshot.version}, got {snapshot.version}")
+
+    def adopt(self, snapshot: Snapshot, now: float, age_s: float) -> None:
+        """Go on from another control plane's last plan, so many seconds old, before the first decision.
+
+        Its rates, penalties, shares and flows are this one's then, and its version is followed by newer ones.
+        Raises ValueError as `adoptable`, and changes nothing then.
+        """
+        self.adoptable(snapshot, age_s)
+        memory = snapshot.memory
+        self.beyond(snapshot.version)
+        self.snapshot = snapshot
+        self.penalties.restore(memory.multipliers, memory.reasons, memory.failing)
+        self.inputs.recall(dict(zip(snapshot.demands, snapshot.rates.tolist(), strict=True)), now, age_s)
+        self._before = snapshot.weights * (snapshot.rates - snapshot.shed)[:, None]
+        self._planned_loads.append(snapshot.loads)
+        if set(memory.shares) == set(self._engines):
+            self._feedback.shares = dict(memory.shares)
 
     def decide(self, now: float, wall: float) -> Snapshot | None:
         """Return the new snapshot, or the last one (None = there never was one) if no plan can be made.
@@ -101,9 +141,20 @@ class ControlPlane:
             ages_s=self.inputs.ages(now),
             penalties=self._told(),
             replicas=self.inputs.replicas(now),
+            memory=self._memory(),
         )
         self._version += 1
         return self.snapshot
+
+    def _memory(self) -> Memory:
+        penalties = self.penalties
+        return Memory(
+            self._fingerprint,
+            {name: left for name, left in penalties.multipliers.items() if left < 1},
+            dict(penalties.reasons),
+            frozenset(penalties.failing),
+            dict(self._feedback.shares) if self.rule.policy == "feedback" else {},
+        )
 
     def _told(self) -> dict[str, tuple[float, str]]:
         """Return penalties as they are applied, with reasons."""

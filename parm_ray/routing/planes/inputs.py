@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from parm_ray.routing.fleet import Demand, Engine, Fleet
@@ -60,6 +60,8 @@ class Inputs:
         self._heard: dict[tuple[str, str], _Heard] = {}
         self._ready: dict[str, tuple[float, float]] = {}
         self._network: dict[tuple[str, str], tuple[float, float]] = {}
+        # Rates by demand that another control plane expected, and when; none until `recall`.
+        self._recalled: tuple[dict[str, float], float] = {}, -math.inf
 
     def report(self, report: Report, now: float) -> None:
         """Take one interval of one front end's replica. Raises ValueError as `check` does."""
@@ -68,7 +70,7 @@ class Inputs:
         rates = {name: count / report.seconds for name, count in report.arrivals.items()}
         if before is not None and now - before.at <= self._ages.lost_s:
             # By time, not by report: rates are as noisy as the time is short that they were counted in.
-            weight = -math.expm1(-report.seconds / self._smoothing_s) if self._smoothing_s else 1.0
+            weight = self._weight(report.seconds)
             for name in {*rates, *before.rates}:
                 was = before.rates.get(name, 0.0)
                 rates[name] = was + weight * (rates.get(name, 0.0) - was)
@@ -77,6 +79,20 @@ class Inputs:
             seen[engine] = one.then(seen.get(engine, Seen()))
         seconds = report.seconds + (0.0 if before is None else before.seconds)
         self._heard[report.front_end, report.replica] = _Heard(report.front_end, now, rates, seen, seconds)
+
+    def recall(self, rates: Mapping[str, float], now: float, age_s: float) -> None:
+        """Go on from the rates, by demand, that another control plane expected so many seconds ago.
+
+        Before the first `judged`: what was reported so far counts as if it had been reported to that one. Of
+        a front end that says nothing they hold until they are lost.
+        """
+        self._recalled = dict(rates), now - age_s
+        for demand in self._fleet.demands:
+            mine = self._counted(demand.front_end, now)
+            for heard in mine:
+                was = rates.get(str(demand), 0.0) / len(mine)
+                rate = heard.rates.get(demand.name, 0.0)
+                heard.rates[demand.name] = was + self._weight(heard.seconds) * (rate - was)
 
     def check(self, report: Report) -> None:
         """Raise ValueError for a report of another fleet, and for numbers that cannot be."""
@@ -154,11 +170,17 @@ class Inputs:
         found: dict[str, float | None] = {}
         for front_end in dict.fromkeys(demand.front_end for demand in self._fleet.demands):
             heard = [now - h.at for (name, _), h in self._heard.items() if name == front_end]
-            found[f"demand of {front_end}"] = min(heard, default=None)
+            recalled = now - self._recalled[1]
+            known = None if recalled > self._ages.lost_s else recalled
+            found[f"demand of {front_end}"] = min(heard, default=known)
         for engine in self._fleet.engines:
             at = self._ready.get(engine.name)
             found[f"replicas of {engine.name}"] = None if at is None else now - at[1]
         return found
+
+    def _weight(self, seconds: float) -> float:
+        """Return what a rate that was counted for so long counts for beside the one before, 0..1."""
+        return -math.expm1(-seconds / self._smoothing_s) if self._smoothing_s else 1.0
 
     def _fresh(self, now: float) -> Iterable[_Heard]:
         return (heard for heard in self._heard.values() if now - heard.at <= self._ages.stale_s)
@@ -176,7 +198,9 @@ class Inputs:
         """The last that was heard, however old; the declared one if nothing was, or all is lost."""
         mine = self._counted(demand.front_end, now)
         if not mine:
-            return max(LEAST_RATE, demand.rate)
+            rates, at = self._recalled
+            told = rates if now - at <= self._ages.lost_s else {}
+            return max(LEAST_RATE, told.get(str(demand), demand.rate))
         return max(LEAST_RATE, sum(heard.rates.get(demand.name, 0.0) for heard in mine))
 
     def _health(self, engine: Engine, now: float) -> float:

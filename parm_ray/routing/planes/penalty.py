@@ -9,7 +9,7 @@ An engine that is penalised keeps a trickle of traffic, by which it is seen to r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from parm_ray.routing.planes.signals import Health
@@ -84,6 +84,16 @@ class Penalties:
         self._probed: dict[str, tuple[Health, int]] = {}
         # What the last judgement of each said, and how many intervals ago that was.
         self._compared: dict[str, tuple[Health, int]] = {}
+
+    def restore(
+        self, multipliers: Mapping[str, float], reasons: Mapping[str, str], failing: Collection[str]
+    ) -> None:
+        """Go on from what another one had come to; engines that are not named have no penalty.
+
+        What was being gathered is not known: an engine that was about to be judged is seen a little longer.
+        """
+        self.multipliers = {name: multipliers.get(name, 1.0) for name in self.multipliers}
+        self.reasons, self.failing = dict(reasons), set(failing)
 
     def update(self, seen: Mapping[str, Health]) -> dict[str, float]:
         """Take one interval and return the new multipliers, by engine; `reasons` says why."""

@@ -51,6 +51,9 @@ class ControlLoop:
         self._reports: deque[Report] = deque(maxlen=MOST_REPORTS)
         self._began = monotonic()
         self._first_report: float | None = None
+        # Of the plans that front ends brought the newest, how old it was, and when; the newest that one has.
+        self._offer: tuple[Snapshot, float, float] | None = None
+        self._newest_held = 0
 
     @property
     def failed(self) -> str | None:
@@ -61,11 +64,32 @@ class ControlLoop:
         """Engine j has so many, by Serve's word."""
         self._replicas[self._names[j]] = count
 
-    def take(self, report: Report) -> None:
-        """Take a front end's report. Raises ValueError for one of another fleet, or that cannot be."""
+    def take(self, report: Report, have: int = 0) -> None:
+        """Take the report of a front end that has the plan of version `have`, 0 = none.
+
+        Raises ValueError for a report of another fleet, or that cannot be.
+        """
         self._control.inputs.check(report)
         self._reports.append(report)
         self._first_report = self._first_report or monotonic()
+        self._newest_held = max(self._newest_held, have)
+
+    def wants(self, have: int) -> bool:
+        """Whether a front end should bring its plan, of that version: there is none here, or offered."""
+        return not self.history and have > (0 if self._offer is None else self._offer[0].version)
+
+    def recall(self, text: str, age_s: float) -> None:
+        """Take a front end's plan, installed so many seconds ago, to go on from; the newest one counts.
+
+        Raises ValueError (BadSnapshot among it) for a damaged one, one of another fleet and one that is too
+        old to say anything of now.
+        """
+        snapshot = Snapshot.from_json(text)
+        # By the clock of who made it, too, as far as that can be: a plan may have been old when it came.
+        age_s = max(age_s, time.time() - snapshot.created)
+        self._control.adoptable(snapshot, age_s)
+        if self.wants(snapshot.version):
+            self._offer = snapshot, age_s, monotonic()
 
     async def run(self) -> None:
         """Go on for ever."""
@@ -77,6 +101,7 @@ class ControlLoop:
                 if self._listening(monotonic()):
                     await asyncio.sleep(interval / 10)
                     continue
+                self._go_on(monotonic())
                 await self._decide()
             except Exception as error:  # Whatever it is, the next interval may go well, and has to come.
                 log.exception("no decision in this interval, the last plan stays")
@@ -96,6 +121,19 @@ class ControlLoop:
         patience = PATIENCE * max(pull, self._settings.control.interval_ms / 1e3)
         silent = len(self._control.inputs.replicas(now)) < len(self._settings.front_ends)
         return silent and now < self._began + patience
+
+    def _go_on(self, now: float) -> None:
+        """Before the first decision, go on from the newest plan that was brought; versions always rise."""
+        self._control.beyond(self._newest_held)
+        if self._offer is None or self.history:
+            return
+        snapshot, age_s, at = self._offer
+        self._offer = None
+        with _said("the last plan"):
+            self._control.adopt(snapshot, now, age_s + now - at)
+            self.history.append(snapshot)
+            self.text = snapshot.to_json()
+            log.info("goes on from version %d, %g s old", snapshot.version, round(age_s, 1))
 
     async def _decide(self) -> None:
         # A large fleet takes the solver a while, in which reports must not wait.

@@ -21,6 +21,7 @@ from parm_ray.serve.fleet.control_loop import ControlLoop
 from parm_ray.serve.fleet.engines import Engines
 from parm_ray.serve.fleet.metrics import ControlMetrics
 from parm_ray.serve.fleet.page import render
+from parm_ray.serve.fleet.word import Word
 from parm_ray.serve.http_errors import status_of
 
 api = FastAPI(title="parm_ray control plane")
@@ -34,7 +35,7 @@ async def _refuse(_: Any, error: ParmError) -> JSONResponse:
 
 @serve.ingress(api)
 class FleetControl:
-    """One control plane of one fleet; it keeps nothing that it could not hear again."""
+    """One control plane of one fleet; what it has learned is in its plans, which front ends bring back."""
 
     async def __init__(self, settings: FleetSettings) -> None:  # type: ignore[misc]
         apps = [engine.app or name for name, engine in settings.engines.items()]
@@ -45,15 +46,21 @@ class FleetControl:
 
     # -- by handle -------------------------------------------------------------------------------
 
-    async def exchange(self, report: Report | None, have: int) -> str | None:
-        """Take one interval's report and return the newest snapshot, None if `have` is its version.
+    async def exchange(self, report: Report, have: int) -> Word:
+        """Take one interval's report and return the newest snapshot, none if `have` is its version.
 
         Raises ValueError for a report of another fleet, or one that cannot be.
         """
-        if report is not None:
-            self._loop.take(report)
+        self._loop.take(report, have)
         newest = self._loop.history[-1].version if self._loop.history else have
-        return None if newest == have else self._loop.text
+        return Word(None if newest == have else self._loop.text, self._loop.wants(have))
+
+    async def recall(self, text: str, age_s: float) -> None:
+        """Take the snapshot that a front end has used for so many seconds, as a `Word` asked it to.
+
+        Raises ValueError for one that cannot be gone on from.
+        """
+        self._loop.recall(text, age_s)
 
     # -- by HTTP ---------------------------------------------------------------------------------
 

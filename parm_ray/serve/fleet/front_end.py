@@ -27,6 +27,7 @@ from parm_ray.serve.body import read_body
 from parm_ray.serve.fleet.engines import Answer, Engines, answered, find
 from parm_ray.serve.fleet.metrics import FrontEndMetrics
 from parm_ray.serve.fleet.requests import Requests
+from parm_ray.serve.fleet.word import Word
 from parm_ray.serve.http_errors import status_of
 
 DEMAND, KEY = "x-parm-demand", "x-parm-session"
@@ -243,6 +244,17 @@ class FleetFrontEnd:
         if self._measures:
             report = replace(report, network_s=await self._round_trips())
         have = 0 if front_end.snapshot is None else front_end.snapshot.version
-        text = await asyncio.wait_for(answered(control.exchange.remote(report, have)), PULL_TIMEOUT_S)
-        if text is not None:
-            front_end.install(Snapshot.from_json(text), monotonic())
+        word: Word = await asyncio.wait_for(answered(control.exchange.remote(report, have)), PULL_TIMEOUT_S)
+        if word.snapshot is not None:
+            front_end.install(Snapshot.from_json(word.snapshot), monotonic())
+        elif word.wanted and front_end.snapshot is not None:
+            await self._remind(control, front_end.snapshot)
+
+    async def _remind(self, control: Any, snapshot: Snapshot) -> None:
+        """Bring a new control plane the plan in use, to go on from."""
+        age_s = self._front_end.age_s(monotonic())
+        try:
+            call = answered(control.recall.remote(snapshot.to_json(), age_s))
+            await asyncio.wait_for(call, PULL_TIMEOUT_S)
+        except Exception as error:  # It may be of another fleet, or too old: then there is another plan soon.
+            log.warning("the control plane does not go on from the plan in use: %s", str(error)[-200:])

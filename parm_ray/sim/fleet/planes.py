@@ -47,6 +47,8 @@ class Planes:
     def apply(self, change: Change, now: float) -> list[int]:
         """Something is different from now on; return the demands whose rates are."""
         if change.kind == "control":
+            if not self._up and not change.value:
+                self._restart(now)
             self._up = not change.value
         elif change.kind == "silent":
             (self.silent.add if change.value else self.silent.discard)(change.name)
@@ -68,6 +70,17 @@ class Planes:
                 for front_end in self.each():
                     front_end.ready(change.name, int(engine.alive), now)
         return []
+
+    def _restart(self, now: float) -> None:
+        """Another control plane is there, and goes on from the newest plan that front ends hold."""
+        self.control = ControlPlane(self._run.fleet, self._run.control)
+        held = [front_end.snapshot for front_end in self.each() if front_end.snapshot is not None]
+        newest = max(held, key=lambda snapshot: snapshot.version, default=None)
+        if newest is not None:
+            self.control.beyond(newest.version)
+            age_s = now - newest.created
+            if age_s <= self._run.control.ages.lost_s:
+                self.control.adopt(newest, now, age_s)
 
     def reported(self, report: Report, now: float) -> None:
         """A report arrives, if the control plane is there."""

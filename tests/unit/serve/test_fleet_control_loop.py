@@ -56,8 +56,8 @@ class Running:
         self.engines, self.metrics = Asked(), Counted()
         self.loop = ControlLoop(FleetSettings.model_validate(document), self.engines, self.metrics)  # type: ignore[arg-type]
 
-    def report(self, front_end: str, replica: str = "0", **rest: Any) -> None:
-        self.loop.take(Report(front_end, replica, 1.0, {"default": 10}, **rest))
+    def report(self, front_end: str, replica: str = "0", have: int = 0, **rest: Any) -> None:
+        self.loop.take(Report(front_end, replica, 1.0, {"default": 10}, **rest), have)
 
     async def decisions(self, more: int = 3) -> None:
         """Wait until so many more plans are made, or fail."""
