@@ -76,6 +76,8 @@ class FrontEnd:
         n = len(self.engines)
         self.calls = Calls(n)
         self._ready = np.ones(n, dtype=bool)
+        # Whether there is enough of all engines together, by the plan.
+        self._room = True
         self._reported = self._installed = now
         prices = sorted({demand.shed_price_s for demand in fleet.demands}, reverse=True)
         # An engine that was declared dead, and is found alive, has all that it was said to have.
@@ -137,10 +139,12 @@ class FrontEnd:
     def refresh(self, now: float) -> None:
         """Take account of the time that has passed; called every interval, and when a snapshot comes."""
         plan, planned = self.snapshot, 0.0
+        self._room = True
         if plan is not None and self.freshness(now) != "expired":
             # Demands that nobody may serve now are shed for want of an engine, not of room.
             full = plan.shed[np.isfinite(plan.network_s).any(axis=1)].sum() > 1e-6 * plan.rates.sum()
             planned = 1.0 if full else plan.utilization
+            self._room = not full
         elif plan is not None:
             # What it said of the load is of no more use than its weights: what is in flight has to do.
             for row in self._rows.values():
@@ -222,8 +226,15 @@ class FrontEnd:
         limits = self._limits[row.rank]
         if self.in_flight[first] < limits[first]:
             return first
-        left = [j for j in picker.able.tolist() if self.in_flight[j] < limits[j] and j not in without]
-        if not left:
+        # Those of the plan first. Then whoever may and can, unless the plan sheds: until the next one nobody
+        # is to be turned away while an engine idles that this one had no need of; where there is too little
+        # of all, more of them would only wait longer.
+        others = np.flatnonzero(row.may & self._ready & (self.calls.guard >= 1) & self._room)
+        for some in (picker.able, others):
+            left = [j for j in some.tolist() if self.in_flight[j] < limits[j] and j not in without]
+            if left:
+                break
+        else:
             raise Overloaded(f"{row.demand}: every engine is full", 1.0)
         return min(left, key=lambda j: self.in_flight[j] / limits[j])
 

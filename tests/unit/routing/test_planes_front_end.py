@@ -173,6 +173,28 @@ def test_full_engines_spill_over_and_then_turn_away_the_least_important_first() 
     assert taken["gold"] > taken["free"]
 
 
+@pytest.mark.parametrize("far", ["idle", "of no use", "away", "failing", "idle, in overload"])
+def test_where_the_plan_has_no_room_left_an_engine_that_it_had_no_need_of_takes_over(far: str) -> None:
+    demands = (Demand("x", 10.0, needs=frozenset({"eu"})),)
+    has = frozenset() if far == "of no use" else frozenset({"eu"})
+    engines = (Engine("near", MM1(100.0), frozenset({"eu"})), Engine("far", MM1(100.0), has))
+    fleet = Fleet(demands, engines, np.array([[0.0, 0.1]]))
+    plane = front_end_of(fleet, "x", admission=AdmissionRule(burst=0.01, min_in_flight=3))
+    plan = published(fleet, 1)
+    plane.install(replace(plan, shed=plan.rates * 0.01) if "overload" in far else plan, 0.0)
+    assert plane.weights()["default"] == {"near": 1.0, "far": 0.0}
+    for _ in range(5 if far == "failing" else 0):
+        plane.begin(1, 0.0)
+        plane.end(1, 0.0, 0.0, False)
+    plane.ready("far", int(far != "away"), 0.0)
+    for wanted in [0, 0, 0, *([1, 1, 1] if far == "idle" else [])]:
+        j = plane.another("default")
+        assert j == wanted
+        plane.begin(j, 0.0)
+    with pytest.raises(Overloaded, match="every engine is full"):
+        plane.another("default")
+
+
 def test_a_report_says_what_happened_since_the_last() -> None:
     plane = front_end_of(three_regions(), "B")
     j = plane.route("default", 1.0)
