@@ -21,7 +21,7 @@ from parm_ray.serve.fleet.control_loop import ControlLoop
 from parm_ray.serve.fleet.engines import Engines
 from parm_ray.serve.fleet.metrics import ControlMetrics
 from parm_ray.serve.fleet.page import render
-from parm_ray.serve.fleet.word import Word
+from parm_ray.serve.fleet.pull import Word
 from parm_ray.serve.http_errors import status_of
 
 api = FastAPI(title="parm_ray control plane")

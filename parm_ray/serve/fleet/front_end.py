@@ -20,14 +20,13 @@ from ray import serve
 
 from parm_ray.config.fleet_file import FleetSettings
 from parm_ray.core import InvalidInput, ParmError, monotonic
-from parm_ray.routing.fleet.snapshot import Snapshot
 from parm_ray.routing.planes import FrontEnd
 from parm_ray.serve import responses
 from parm_ray.serve.body import read_body
-from parm_ray.serve.fleet.engines import Answer, Engines, answered, find
+from parm_ray.serve.fleet.engines import Answer, Engines, find
 from parm_ray.serve.fleet.metrics import FrontEndMetrics
+from parm_ray.serve.fleet.pull import pull
 from parm_ray.serve.fleet.requests import Requests
-from parm_ray.serve.fleet.word import Word
 from parm_ray.serve.http_errors import status_of
 
 DEMAND, KEY = "x-parm-demand", "x-parm-session"
@@ -37,9 +36,6 @@ SPENT = "x-parm-spent-ms"
 
 # Round trips to each engine that the least is taken of.
 TRIPS = 10
-
-# A pull that is slower than that is given up: the control plane may be gone, or busy.
-PULL_TIMEOUT_S = 10.0
 
 # Of a front end's answer; everything else is its engine's.
 _HOP_BY_HOP = frozenset({"content-length", "transfer-encoding", "connection"})
@@ -243,18 +239,7 @@ class FleetFrontEnd:
         report = front_end.report(monotonic())
         if self._measures:
             report = replace(report, network_s=await self._round_trips())
-        have = 0 if front_end.snapshot is None else front_end.snapshot.version
-        word: Word = await asyncio.wait_for(answered(control.exchange.remote(report, have)), PULL_TIMEOUT_S)
-        if word.snapshot is not None:
-            front_end.install(Snapshot.from_json(word.snapshot), monotonic())
-        elif word.wanted and front_end.snapshot is not None:
-            await self._remind(control, front_end.snapshot)
-
-    async def _remind(self, control: Any, snapshot: Snapshot) -> None:
-        """Bring a new control plane the plan in use, to go on from."""
-        age_s = self._front_end.age_s(monotonic())
-        try:
-            call = answered(control.recall.remote(snapshot.to_json(), age_s))
-            await asyncio.wait_for(call, PULL_TIMEOUT_S)
-        except Exception as error:  # It may be of another fleet, or too old: then there is another plan soon.
-            log.warning("the control plane does not go on from the plan in use: %s", str(error)[-200:])
+        held, age_s = front_end.snapshot, front_end.age_s(monotonic())
+        newer = await pull(control, report, held, age_s)
+        if newer is not None:
+            front_end.install(newer, monotonic())
