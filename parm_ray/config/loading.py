@@ -11,11 +11,15 @@ from pydantic import BaseModel, ValidationError
 
 from parm_ray.config.fleet_applications import check_fleet
 from parm_ray.config.fleet_file import FleetSettings, FrontEndArguments
+from parm_ray.config.replica_router import ReplicaRouterSettings
 from parm_ray.config.settings import Settings
 from parm_ray.config.token_engine import TokenEngineSettings
 from parm_ray.core import ConfigError
 
 BUILDER = "parm_ray.serve.app:build"
+
+# A request router that any deployment may have; Serve reads its settings where it makes one.
+WEIGHTED = "parm_ray.serve.weighted_router:WeightedRouter"
 
 # A fleet's applications, and what each takes.
 FLEET_BUILDERS: dict[str, type[BaseModel]] = {
@@ -67,16 +71,36 @@ def load_applications(path: str | Path) -> dict[str, BaseModel]:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason})") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML ({error})") from None
-    applications = dict(_applications(path, document))
+    routers = dict(_routers(path, document))
+    applications = dict(_applications(path, document, bool(routers)))
     check_fleet(path, applications)
+    for where, router in routers.items():
+        fleet = applications.get(router.control or "")
+        known = [str(demand) for demand in fleet.fleet().demands] if isinstance(fleet, FleetSettings) else []
+        if known and router.demand not in known:
+            demands = ", ".join(known)
+            raise ConfigError(f"{where}.demand: expected one of {demands}, got {router.demand}")
     return applications
 
 
-def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, BaseModel]]:
+def _routers(path: str | Path, document: Any) -> Iterator[tuple[str, ReplicaRouterSettings]]:
+    """Yield the settings of weighted request routers, of whatever deployment, by where they are."""
+    applications = document.get("applications") if isinstance(document, dict) else None
+    for i, app in enumerate(applications if isinstance(applications, list) else ()):
+        deployments = app.get("deployments") if isinstance(app, dict) else None
+        for j, deployment in enumerate(deployments if isinstance(deployments, list) else ()):
+            config = deployment.get("request_router_config") if isinstance(deployment, dict) else None
+            if isinstance(config, dict) and config.get("request_router_class") == WEIGHTED:
+                section = f"deployments[{j}].request_router_config.request_router_kwargs"
+                where = f"{path}: applications[{i}].{section}"
+                kwargs = config.get("request_router_kwargs") or {}
+                yield where, _parsed(ReplicaRouterSettings, kwargs, where)
+
+
+def _applications(path: str | Path, document: Any, found: bool) -> Iterator[tuple[str, BaseModel]]:
     applications = document.get("applications") if isinstance(document, dict) else None
     if not isinstance(applications, list) or not applications:
         raise ConfigError(f"{path}: applications: expected a list of Serve applications")
-    found = False
     for i, app in enumerate(applications):
         where = f"{path}: applications[{i}]"
         if not isinstance(app, dict):
@@ -95,7 +119,7 @@ def _applications(path: str | Path, document: Any) -> Iterator[tuple[str, BaseMo
         yield str(app.get("name", "default")), _parsed(model, args, f"{where}.args")
     if not found:
         known = ", ".join([BUILDER, *FLEET_BUILDERS])
-        raise ConfigError(f"{path}: no application has an import_path of {known}")
+        raise ConfigError(f"{path}: no application has an import_path of {known}, or a {WEIGHTED}")
 
 
 def parse_settings(args: Any, where: str = "args") -> Settings:

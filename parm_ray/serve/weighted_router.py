@@ -39,6 +39,7 @@ from ray.serve.request_router import (
 from parm_ray.config.replica_router import ReplicaRouterSettings
 from parm_ray.core import ConfigError, monotonic
 from parm_ray.routing.planes.replicas import Known, ReplicaPlane
+from parm_ray.serve.board import board_of
 from parm_ray.serve.fleet.engines import find
 from parm_ray.serve.fleet.pull import pull
 
@@ -62,6 +63,7 @@ class WeightedRouter(FIFOMixin, RequestRouter):
         self._nodes: dict[str, Mapping[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pulls = False
+        self._board = board_of(self._deployment_id.app_name, self._deployment_id.name)
 
     # -- one call --------------------------------------------------------------------------------
 
@@ -116,6 +118,8 @@ class WeightedRouter(FIFOMixin, RequestRouter):
     def _know(self) -> None:
         self._named = {replica_id.unique_id: replica for replica_id, replica in self.curr_replicas.items()}
         self._plane.know({name: self._known(one) for name, one in self._named.items()}, monotonic())
+        # A fleet's front ends hear from it how many replicas an engine has.
+        self._board.publish({name: one.node_id or "" for name, one in self._named.items()})
         of_nodes = self._settings.by.partition(":")[0] in ("label", "resource")
         if of_nodes and any(one.node_id not in self._nodes for one in self._named.values()):
             self._spawn(self._look_at_nodes())
