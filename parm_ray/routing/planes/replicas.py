@@ -195,8 +195,7 @@ class ReplicaPlane:
         calls.begin(column, now)
 
         def ended(at: float, outcome: bool | None) -> None:
-            # Those of a plan with other engines are nobody's business any more.
-            if calls.end(column, now, at, outcome) and calls is self._calls:
+            if calls.end(column, now, at, outcome):
                 self.refresh(at)
 
         return ended

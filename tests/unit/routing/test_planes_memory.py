@@ -16,7 +16,7 @@ from parm_ray.routing.planes import Ages, ControlPlane, ControlRule, PenaltyRule
 from tests.support.fleets import published, three_regions
 
 RULE = ControlRule(ages=Ages(stale_s=5, lost_s=60))
-FLEET = three_regions(0.5)
+FLEET = replace(three_regions(0.5), switching_s=0.02)
 
 
 def hear(control: ControlPlane, now: float, slow: dict[str, float], failing: str = "") -> None:
@@ -25,7 +25,8 @@ def hear(control: ControlPlane, now: float, slow: dict[str, float], failing: str
     for name, rate in (("A", 45), ("B", 60), ("C", 20)):
         seen = {}
         for engine in "ABC":
-            many = 12.0
+            # Who is slow gets few: what it has is told from what it was planned to have.
+            many = 4.0 if engine in slow else 12.0
             bad = Seen(failures=many) if engine == failing else Seen(many, many * 0.025 * slow.get(engine, 1))
             seen[engine] = bad
         count = int(rng.poisson(rate))
