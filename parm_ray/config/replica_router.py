@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from parm_ray.config.strict import Strict
+from parm_ray.config.strict import Seconds, Strict
 from parm_ray.routing.planes.replicas import ReplicaRule
 
 PLAIN = ("replica", "node", "zone")
@@ -21,7 +21,8 @@ class ReplicaRouterSettings(Strict):
     how much of that resource it has). weights: by that, >= 0, any scale, for all replicas of one together;
     default: of those not named. control: the application of a control plane, whose engines are what `by`
     tells apart, and demand: of its fleet, as front_end/name; null = the weights stay as they are. pull_ms:
-    between reports, and looks for a new snapshot. stale_s, expired_s: ages of the one in use.
+    between reports, and looks for a new snapshot. expired_s: from that age of the one in use on the weights
+    hold again.
     """
 
     by: str = "replica"
@@ -30,8 +31,7 @@ class ReplicaRouterSettings(Strict):
     control: str | None = Field(default=None, min_length=1)
     demand: str | None = Field(default=None, pattern=r"^[^/]+/[^/]+$")
     pull_ms: Annotated[float, Field(ge=10, le=3_600_000)] = 1000.0
-    stale_s: Annotated[float, Field(gt=0, le=1e7)] = 10.0
-    expired_s: Annotated[float, Field(gt=0, le=1e7)] = 180.0
+    expired_s: Seconds = 180.0
 
     @model_validator(mode="after")
     def _fits(self) -> ReplicaRouterSettings:
@@ -50,4 +50,4 @@ class ReplicaRouterSettings(Strict):
 
     def rule(self) -> ReplicaRule:
         """Return what the data plane takes."""
-        return ReplicaRule(self.weights, self.default, self.demand or "", self.stale_s, self.expired_s)
+        return ReplicaRule(self.weights, self.default, self.demand or "", self.expired_s)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parm_ray.routing.fleet.pick import NoEngine, Picker
-from parm_ray.routing.fleet.snapshot import Snapshot, freshness
+from parm_ray.routing.fleet.snapshot import Snapshot
 from parm_ray.routing.planes.calls import Calls
 from parm_ray.routing.planes.signals import Report
 
@@ -35,23 +35,20 @@ class ReplicaRule:
     """Weights, >= 0, and what stands for them.
 
     weights: by key, any scale. default: of keys that are not among them. demand: the row of snapshots, as
-    front_end/name. stale_s, expired_s: ages from which on a snapshot is called stale, and gives way to the
-    table.
+    front_end/name. expired_s: age from which on a snapshot gives way to the table.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     default: float = 1.0
     demand: str = ""
-    stale_s: float = 10.0
     expired_s: float = 180.0
 
     def __post_init__(self) -> None:
         for name, weight in (*self.weights.items(), ("default", self.default)):
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"weights: {name}: expected a finite number >= 0, got {weight}")
-        if not 0 < self.stale_s <= self.expired_s:
-            got = f"{self.stale_s}, {self.expired_s}"
-            raise ValueError(f"stale_s, expired_s: expected 0 < stale_s <= expired_s, got {got}")
+        if not self.expired_s > 0:
+            raise ValueError(f"expired_s: expected seconds > 0, got {self.expired_s}")
 
 
 class ReplicaPlane:
@@ -109,9 +106,9 @@ class ReplicaPlane:
     def _weights(self, now: float) -> list[float]:
         table: Mapping[str, float] = self.rule.weights
         default = self.rule.default
-        rule, plan = self.rule, self.snapshot
-        if plan is not None and freshness(now - self._installed, rule.stale_s, rule.expired_s) != "expired":
-            row = plan.weights[plan.demands.index(rule.demand)].tolist()
+        plan = self.snapshot
+        if plan is not None and self.age_s(now) <= self.rule.expired_s:
+            row = plan.weights[plan.demands.index(self.rule.demand)].tolist()
             # Where the plan routes nothing (all is shed, or dead) it has no say.
             if any(row):
                 table, default = dict(zip(plan.engines, row, strict=True)), 0.0

@@ -101,7 +101,7 @@ def test_replicas_that_stay_keep_what_is_in_flight() -> None:
 
 
 def test_a_plan_takes_the_place_of_the_table_until_it_is_too_old() -> None:
-    one = plane("abbd", weights={"a": 1}, demand="here/default", stale_s=10.0, expired_s=60.0)
+    one = plane("abbd", weights={"a": 1}, demand="here/default", expired_s=60.0)
     assert one.install(plan(5, [0.2, 0.8, 0.0]), 1.0)
     # d is none of its engines: it plans nothing for it.
     planned = {"r0": 0.2, "r1": 0.4, "r2": 0.4, "r3": 0.0}
@@ -175,5 +175,5 @@ def test_calls_of_a_plan_with_other_engines_do_not_count_in_the_next_one() -> No
 def test_weights_that_cannot_be_are_refused_by_name(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"weights: (a|default): expected a finite number >= 0"):
         ReplicaRule(**bad)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="stale_s, expired_s"):
-        ReplicaRule(stale_s=10.0, expired_s=5.0)
+    with pytest.raises(ValueError, match="expired_s: expected seconds > 0, got nan"):
+        ReplicaRule(expired_s=float("nan"))
