@@ -54,8 +54,17 @@ class WeightedRouter(FIFOMixin, RequestRouter):
     """
 
     def initialize_state(self, **kwargs: Any) -> None:
-        """Called by Serve once, before the first replica is known. Raises ConfigError for bad settings."""
-        self._settings = settings_of(kwargs)
+        """Called by Serve once, before the first replica is known.
+
+        Bad settings end every call with a ConfigError that names the key. Raised here, Serve would note them
+        in a log, call the application healthy, and let its calls wait for ever.
+        """
+        self._refused = ""
+        try:
+            self._settings = settings_of(kwargs)
+        except ConfigError as error:
+            log.error("%s: %s", self._deployment_id, error)
+            self._settings, self._refused = ReplicaRouterSettings(), str(error)
         name = f"{self._deployment_id}-{uuid.uuid4().hex[:8]}"
         self._plane = ReplicaPlane(name, self._settings.rule(), random.Random(), monotonic())
         self._named: dict[str, RunningReplica] = {}
@@ -76,6 +85,11 @@ class WeightedRouter(FIFOMixin, RequestRouter):
         if pending_request is not None:
             # Without this the base class would ask again in a busy loop.
             pending_request.routing_context.should_backoff = True
+            if self._refused:
+                if not pending_request.future.done():
+                    pending_request.future.set_exception(ConfigError(self._refused))
+                # Only where some replica is named does Serve look whether the call is over.
+                return [candidate_replicas]
         free = {replica.replica_id.unique_id for replica in self.select_available_replicas()}
         chosen = self._plane.choose([name for name in self._named if name not in free])
         return [[self._named[name]] for name in chosen]

@@ -29,7 +29,7 @@ FLEET = {
 }
 
 
-def app(name: str, path: str, router: dict[str, Any]) -> dict[str, Any]:
+def app(name: str, path: str, router: dict[str, Any], **deployment: Any) -> dict[str, Any]:
     return {
         "name": name,
         "route_prefix": f"/{name}",
@@ -37,6 +37,7 @@ def app(name: str, path: str, router: dict[str, Any]) -> dict[str, Any]:
         "deployments": [
             {
                 "name": "Ranked",
+                **deployment,
                 "request_router_config": {
                     "request_router_class": ROUTER,
                     "request_router_kwargs": {**BY_RANK, **router},
@@ -64,6 +65,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 app("weighted", "build", weights),
                 app("direct", "direct", weights),
                 app("planned", "build", planned),
+                app("wrong", "build", {"by": "rack"}, num_replicas=1),
             ],
         }
         file = tmp_path_factory.mktemp("weighted") / "serve.yaml"
@@ -101,6 +103,12 @@ def test_calls_that_find_their_replica_full_are_answered_by_the_other_one(runnin
     """Twenty at a time may be at one: of fifty some have to wait, none goes where no weight is or hangs."""
     shares = asked(running, "weighted", 50, 4)
     assert set(shares) == {"0", "1"}
+
+
+def test_with_settings_that_are_none_every_call_ends_at_once_and_says_why(running: Cluster) -> None:
+    (why,) = asked(running, "wrong", 5)
+    assert "request_router_kwargs: Value error, by: expected one of replica, node, zone" in why
+    assert "got rack" in why
 
 
 def test_a_proxy_splits_by_them_too(running: Cluster) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import ray
-from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID
+from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID, RequestMetadata
+from ray.serve.request_router import PendingRequest
 
+from parm_ray.core import ConfigError
 from parm_ray.serve.board import board_of
 from parm_ray.serve.weighted_router import WeightedRouter
 
@@ -62,6 +64,16 @@ async def shares(router: WeightedRouter, picks: int = 4000) -> dict[str, float]:
         assert all(len(rank) == 1 for rank in ranks)
         found[ranks[0][0].replica_id.unique_id] += 1
     return {name: count / picks for name, count in found.items()}
+
+
+async def test_bad_settings_end_a_call_and_not_the_router() -> None:
+    router = router_of(Replica("a"), by="rack")
+    for _ in range(2):
+        pending = PendingRequest(args=[], kwargs={}, metadata=RequestMetadata("id", "internal"))
+        with pytest.raises(ConfigError, match=r"request_router_kwargs: .*by: expected one of replica"):
+            await asyncio.wait_for(router._choose_replica_for_request(pending), 5)
+    await asyncio.sleep(0)
+    assert router.curr_num_routing_tasks == 0
 
 
 NODES = [
