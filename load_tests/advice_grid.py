@@ -37,12 +37,12 @@ LAWS = (
     "weibull(shape=0.7, scale=1)",
 )
 LOADS = (0.25, 0.5, 0.75)
-CANCEL_S = (None, 0.0)
-REPLICAS = (4, 12)
+# What stopping a call costs, seconds (None: it cannot be), and how many replicas.
+PLACES = ((None, 4), (0.0, 4), (None, 12))
 PARITIES = tuple(ParityOffer(k) for k in (2, 3, 4))
 
 # Exhaustive: all plans get the first runs; those within NEAR of the best one get the further ones, too.
-FIRST, FURTHER, NEAR = (2, 5000), (6, 10_000), 0.2
+FIRST, FURTHER, NEAR = (2, 4000), (6, 8000), 0.15
 CLOSE = 0.05
 SEED = 50_000_000
 
@@ -52,7 +52,7 @@ QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 
 def cells() -> Iterator[dict[str, Any]]:
     """Yield the grid."""
-    for law, load, cancel_s, replicas in product(LAWS, LOADS, CANCEL_S, REPLICAS):
+    for law, load, (cancel_s, replicas) in product(LAWS, LOADS, PLACES):
         yield {"law": law, "load": load, "cancel_s": cancel_s, "replicas": replicas}
 
 

@@ -19,6 +19,13 @@ from parm_ray.advisor.workload import Workload
 Map = Callable[[Callable[[Task], Trial], Iterable[Task]], Iterator[Trial]]
 
 
+Admits = Callable[[Measured, Measured], bool]
+Bears = Callable[[list[Candidate]], list[bool]]
+
+# The best of a race is found if no other plan may be so much better.
+SURE = 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round: so many new runs of so many queries for each of the best `plans` of the round before."""
@@ -32,27 +39,33 @@ class Round:
 class Effort:
     """How much is simulated.
 
-    rounds: of the race. loads: shares of the replicas' time at which the advice is looked at, beside that
-    asked for; load_queries: of one run there.
+    rounds: of the race; repeats: how often the last is repeated while it is not clear who has won. loads:
+    shares of the replicas' time at which the advice is looked at, beside that asked for; load_queries: of one
+    run there.
     """
 
     rounds: tuple[Round, ...]
     loads: tuple[float, ...]
     load_queries: int
+    repeats: int = 0
 
     def __post_init__(self) -> None:
         if not self.rounds or any(r.runs < 1 or r.queries < 100 or r.plans < 1 for r in self.rounds):
             raise ValueError("rounds: expected at least one, of runs >= 1, queries >= 100 and plans >= 1")
 
 
-QUICK = Effort((Round(2, 1000), Round(2, 2000, 8), Round(6, 2500, 3)), (0.2, 0.4, 0.6, 0.8), 1500)
+QUICK = Effort((Round(2, 1000), Round(2, 2000, 8), Round(6, 2500, 3)), (0.2, 0.4, 0.6, 0.8), 1500, repeats=2)
 NORMAL = Effort(
-    (Round(2, 2000), Round(4, 4000, 10), Round(10, 8000, 5)), (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8), 5000
+    (Round(2, 2000), Round(4, 4000, 10), Round(10, 8000, 5)),
+    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+    5000,
+    repeats=2,
 )
 THOROUGH = Effort(
     (Round(4, 5000), Round(8, 10_000, 12), Round(12, 25_000, 6)),
     (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     20_000,
+    repeats=3,
 )
 EFFORTS = {"quick": QUICK, "normal": NORMAL, "thorough": THOROUGH}
 
@@ -63,41 +76,71 @@ def race(
     objective: Objective,
     rounds: Sequence[Round],
     spread: Map,
-    admits: Callable[[Measured, Measured], bool],
     seed: int = 0,
+    *,
+    admits: Admits = lambda one, first: True,
+    bears: Bears | None = None,
+    repeats: int = 0,
 ) -> list[Measured]:
     """Return every plan with the runs that it got, in the order of `plans`.
 
     The first plan is measured to the end: the others are compared with it. admits: whether a plan may go on
-    at all, given its runs and those of the first plan; it is asked after each round. spread: like the
+    at all, given its runs and those of the first plan; it is asked after each round. bears: the same of plans
+    that have come before the last round, for what takes simulations of its own. repeats: how often the last
+    round is repeated while the best of its plans may well be `SURE` worse than another. spread: like the
     built-in `map`.
     """
     all_plans = [Measured(plan) for plan in plans]
-    left, seeds = list(all_plans), 0
-    for each in rounds:
-        if seeds:
-            left = _best(left, all_plans[0], each.plans, objective, admits)
+    first, left = all_plans[0], list(all_plans)
+    done = 0
+
+    def run_all(each: Round) -> None:
+        nonlocal done
         tasks = [
-            Task(one.candidate, workload, workload.rate, each.queries, seed + seeds + n)
+            Task(one.candidate, workload, workload.rate, each.queries, seed + done + n)
             for one in left
             for n in range(each.runs)
         ]
-        seeds += each.runs
         found = iter(list(spread(run, tasks)))
         for one in left:
             one.trials += [next(found) for _ in range(each.runs)]
+        done += each.runs
+
+    for number, each in enumerate(rounds):
+        if number:
+            fit = _in_order([one for one in left if admits(one, first)], objective)
+            last = number + 1 == len(rounds)
+            kept = _bearing(fit, each.plans, bears) if last and bears is not None else fit[: each.plans]
+            left = [one for one in all_plans if one is first or any(one is other for other in kept)]
+        run_all(each)
+    for _ in range(repeats):
+        if _sure([one for one in left if admits(one, first)], objective):
+            break
+        run_all(rounds[-1])
     return all_plans
 
 
-def _best(
-    plans: list[Measured],
-    first: Measured,
-    most: int,
-    objective: Objective,
-    admits: Callable[[Measured, Measured], bool],
-) -> list[Measured]:
-    # Of few queries a far percentile is an accident: a nearer one tells more.
-    near = objective.coarse(len(first.latencies))
-    fit = sorted((one for one in plans if admits(one, first)), key=lambda one: one.of(near))
-    kept = {id(one) for one in (first, *fit[:most])}
-    return [one for one in plans if id(one) in kept]
+def _in_order(plans: list[Measured], objective: Objective) -> list[Measured]:
+    """The best first, by the objective or, of few queries, a nearer percentile: a far one is an accident."""
+    if not plans:
+        return []
+    near = objective.coarse(len(plans[0].latencies))
+    return sorted(plans, key=lambda one: one.of(near))
+
+
+def _bearing(plans: list[Measured], most: int, bears: Bears) -> list[Measured]:
+    """The first `most` that bear it; the others are not asked."""
+    kept: list[Measured] = []
+    while plans and len(kept) < most:
+        asked, plans = plans[: most - len(kept)], plans[most - len(kept) :]
+        able = bears([one.candidate for one in asked])
+        kept += [one for one, yes in zip(asked, able, strict=True) if yes]
+    return kept
+
+
+def _sure(plans: list[Measured], objective: Objective) -> bool:
+    """Whether the best is hardly worse than any other, by the interval of their ratio."""
+    if len(plans) < 2:
+        return True
+    best = min(plans, key=lambda one: one.of(objective))
+    return all(one is best or best.ratio(one, objective).high <= 1 + SURE for one in plans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ ELSEWHERE = 5
 
 TAIL_POINTS = 80
 
+# Runs of a plan with headroom.
+HEADROOM_RUNS = 4
+
 P99, P999 = Objective(0.99), Objective(0.999)
 
 
@@ -61,7 +64,17 @@ def advise(
     _require_sample(workload, objective)
     search = _Search(workload, objective, limits, known, effort, seed, spread)
     plans, hopeless = search.screened()
-    measured = race(plans, workload, objective, effort.rounds, spread, search.admits, seed)
+    measured = race(
+        plans,
+        workload,
+        objective,
+        effort.rounds,
+        spread,
+        seed,
+        admits=search.admits,
+        bears=search.bears,
+        repeats=effort.repeats,
+    )
     best = search.chosen(measured)
     ranked = search.ranked(measured, best)
     by_load = search.elsewhere(measured)
@@ -87,7 +100,7 @@ class _Search:
     seed: int
     spread: Map
     # What plans do at the headroom's rate; by name, of those that were asked.
-    with_headroom: dict[str, float] | None = None
+    with_headroom: dict[str, float] = field(default_factory=dict)
 
     def screened(self) -> tuple[list[Candidate], list[Unsimulated]]:
         """Divide the candidates into those worth a simulation and those whose cost alone refuses them."""
@@ -104,7 +117,7 @@ class _Search:
         """Why a plan cannot be advised, "" = it can; none: no redundancy in the same runs."""
         if why := refusal(one, none, self.workload, self.limits):
             return why
-        busy = (self.with_headroom or {}).get(one.candidate.name, 0.0)
+        busy = self.with_headroom.get(one.candidate.name, 0.0)
         if busy >= GROWS:
             return f"its queues grow without bound at {self.headroom:.3g} times the rate"
         return ""
@@ -118,9 +131,24 @@ class _Search:
         """How many times the rate a plan has to bear: no more than no redundancy would at the limit."""
         return min(self.limits.headroom, self.limits.load / self.workload.utilisation)
 
+    def bears(self, plans: list[Candidate]) -> list[bool]:
+        """Whether each plan is stable with headroom."""
+        if self.headroom <= 1:
+            return [True] * len(plans)
+        asked = [one for one in plans if one.plan.kind != "none" and one.name not in self.with_headroom]
+        last = self.effort.rounds[-1]
+        begin, runs = self.seed + 1_000_000, min(HEADROOM_RUNS, last.runs)
+        rate = self.headroom * self.workload.rate
+        tasks = [
+            Task(one, self.workload, rate, last.queries, begin + n) for one in asked for n in range(runs)
+        ]
+        found = iter(list(self.spread(run, tasks)))
+        for one in asked:
+            self.with_headroom[one.name] = float(np.mean([next(found).load for _ in range(runs)]))
+        return [self.with_headroom.get(one.name, 0.0) < GROWS for one in plans]
+
     def chosen(self, measured: Sequence[Measured]) -> Measured:
         """The plan to advise: of those as good as the best, the simplest. It bears the headroom."""
-        self.with_headroom = {}
         runs = max(len(one.trials) for one in measured)
         while True:
             finalists = [one for one in measured if len(one.trials) == runs and self.admits(one, measured[0])]
@@ -128,16 +156,9 @@ class _Search:
             least = min(scores.values())
             ties = [one for one in finalists if scores[id(one)] <= least * (1 + TIE)]
             best = min(ties, key=lambda one: (one.candidate.complexity, one.work_s))
-            name = best.candidate.name
-            if best.candidate.plan.kind == "none" or self.headroom <= 1 or name in self.with_headroom:
+            # A race of one round has asked nobody yet.
+            if self.bears([best.candidate])[0]:
                 return best
-            self.with_headroom[name] = self._load_at(best.candidate, self.headroom * self.workload.rate)
-
-    def _load_at(self, candidate: Candidate, rate: float) -> float:
-        last = self.effort.rounds[-1]
-        seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + min(4, last.runs))
-        tasks = [Task(candidate, self.workload, rate, last.queries, seed) for seed in seeds]
-        return float(np.mean([trial.load for trial in self.spread(run, tasks)]))
 
     def ranked(self, measured: Sequence[Measured], best: Measured) -> list[Ranked]:
         """All simulated plans: the best one, the others that may be advised by their objective, the rest."""
@@ -194,7 +215,7 @@ class _Search:
         found = []
         for load, rate in zip(effort.loads, rates, strict=True):
             here = [Measured(plan, [next(trials)]) for plan in tried]
-            elsewhere = replace(self, workload=replace(workload, rate=rate), with_headroom=None)
+            elsewhere = replace(self, workload=replace(workload, rate=rate), with_headroom={})
             scores = {
                 one.candidate.name: one.of(near) if elsewhere.admits(one, here[0]) else None for one in here
             }
