@@ -38,6 +38,7 @@ from parm_ray.serve.payloads import Payloads
 from parm_ray.serve.pool import Ended, Pool
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import QueryRecorder
+from parm_ray.serve.timers import LoopTimers
 from parm_ray.serve.trace import GroupTrace
 from parm_ray.serve.waiting import Waiting
 
@@ -52,7 +53,8 @@ class Driver:
 
     pools: the pool of each lane; several lanes may have one in common. fill: what an absent slot
     contributes to an encoding. default: the default answer, `[*output]`, or None. losses: the emulated
-    losses that stand between the deployed pool and `ended`, if any.
+    losses that stand between the deployed pool and `ended`, if any. submitted, refused: queries since the
+    start, and those that found the queue full; copied: batches that were sent to the deployed pool again.
     """
 
     def __init__(
@@ -79,9 +81,10 @@ class Driver:
         self.trace = trace
         self.losses: OneLossPerGroup | None = None
         self._recorder = recorder
+        self.submitted, self.refused, self.copied = 0, 0, 0
         self._ids = count()
         self._waiting: dict[QueryId, Waiting] = {}
-        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._timers = LoopTimers(clock, lambda timer: self.feed(ev.TimerFired(timer, self._clock())))
         self._events: deque[ev.Event] = deque()
         self._feeding = False
 
@@ -94,6 +97,7 @@ class Driver:
         pool = self.pools[DEPLOYED]
         room = self._max_queued - pool.queue.queued
         if queries * self.machine.plan.copies > max(room, 0):
+            self.refused += queries
             raise Overloaded(
                 f"{pool.queue.queued} batches wait, at most {self._max_queued} may", pool.wait_s()
             )
@@ -109,6 +113,7 @@ class Driver:
         query, now = QueryId(next(self._ids)), self._clock()
         future: asyncio.Future[Prediction] = loop.create_future()
         self._waiting[query] = Waiting(array, future, now)
+        self.submitted += 1
         future.add_done_callback(
             lambda f: self.feed(ev.Cancelled(query, self._clock())) if f.cancelled() else None
         )
@@ -197,6 +202,7 @@ class Driver:
 
     @_do(act.DispatchCopy)
     def _dispatch_copy(self, action: act.DispatchCopy) -> None:
+        self.copied += action.call.kind is CallKind.COPY and action.call.attempt == 0
         self.pools[lane_of(action.call)].push(action.call, self.payloads.batch(action.call, None))
 
     @_do(act.DispatchParity)
@@ -280,16 +286,8 @@ class Driver:
 
     @_do(act.StartTimer)
     def _start_timer(self, action: act.StartTimer) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers[action.timer] = loop.call_later(
-            max(0.0, action.at - self._clock()), self._fire, action.timer
-        )
+        self._timers.start(action.timer, action.at)
 
     @_do(act.CancelTimer)
     def _cancel_timer(self, action: act.CancelTimer) -> None:
-        if (handle := self._timers.pop(action.timer, None)) is not None:
-            handle.cancel()
-
-    def _fire(self, timer: ev.Timer) -> None:
-        del self._timers[timer]
-        self.feed(ev.TimerFired(timer, self._clock()))
+        self._timers.cancel(action.timer)

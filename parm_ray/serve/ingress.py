@@ -32,9 +32,10 @@ from parm_ray.serve.fleet.signals import EngineSignals
 from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
+from parm_ray.serve.observations import Observations
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import recorder_of
-from parm_ray.serve.stats import IngressStats
+from parm_ray.serve.stats import IngressStats, repeat
 
 api = FastAPI(
     title="parm_ray",
@@ -77,15 +78,17 @@ class Ingress:
             parity = settings.parity[0].artifact
             code = plan_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input, parity)
         observer = ServeObserver(self._name, plan.k if coded else 1)
-        self._recorder = recorder_of(
-            settings.record, manifest, serve.get_replica_context().replica_id.unique_id, observer.recorded
-        )
+        me = serve.get_replica_context().replica_id.unique_id
+        self._recorder = recorder_of(settings.record, manifest, me, observer.recorded)
         self._driver = assemble(
             settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder
         )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())
-        self._reporting = asyncio.get_running_loop().create_task(self._stats.report_forever(1.0))
+        self._observations = Observations(self._driver, observer.outcomes, monotonic, me)
+        self._reporting = asyncio.get_running_loop().create_task(
+            repeat(1.0, self._stats.report, self._observations.tick)
+        )
 
     async def __del__(self) -> None:
         """Serve's way to say that the replica stops; it may come before `__init__` is through."""
@@ -131,6 +134,10 @@ class Ingress:
     def stats(self) -> dict[str, Any]:
         """Counters and queue state of this ingress replica."""
         return self._stats.page()
+
+    async def observations(self) -> dict[str, Any]:
+        """What this ingress replica has seen in the last minute; see `Observations.page`."""
+        return self._observations.page()
 
     # -- as an engine of a fleet ---------------------------------------------------------------
 
@@ -229,6 +236,13 @@ class Ingress:
         """Counters and queue state of the ingress replica that answers."""
         self._check_model(model, None)
         return self._stats.page()
+
+    @api.get("/v2/models/{model}/observations")
+    async def http_observations(self, model: str) -> Response:
+        """What calls took, rates and shares in the last minute, of the ingress replica that answers."""
+        self._check_model(model, None)
+        # Written at once: FastAPI would look at each of thousands of numbers first, on this loop.
+        return JSONResponse(self._observations.page())
 
     @api.get("/v2/models/{model}/groups")
     async def http_groups(self, model: str) -> Sequence[dict[str, Any]]:

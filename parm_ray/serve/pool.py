@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,21 @@ from parm_ray.routing import CallQueue, UsedNodes, nowhere
 from parm_ray.serve.transport import ReplicaGone, Transport
 
 Array = NDArray[np.generic]
+
+CALLS_KEPT = 5000
+"""Of how many calls per lane it is remembered how long they took."""
+
+
+class Timed(NamedTuple):
+    """One call that left its replica. ended_at: on the pool's clock. seconds: from the start of the call.
+
+    by_itself: it was answered. False: its replica died under it, and all that is known of the time it takes
+    is that it is more than that.
+    """
+
+    ended_at: float
+    seconds: float
+    by_itself: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +51,8 @@ class Pool:
     transports: how the calls of each lane reach a replica; one, or several where replicas hold several
     models. low: lanes whose calls start only when slots would stay idle. on_end: called on the loop once
     per started call; on_start: when it starts, None = nobody asks. other_nodes: nodes where members of
-    a group run in the other pools, asked when a call is placed.
+    a group run in the other pools, asked when a call is placed. times: the last CALLS_KEPT calls of each
+    lane; failed: calls of each lane of which the model raised.
     """
 
     def __init__(
@@ -59,6 +76,8 @@ class Pool:
         self.calls_by_lane: defaultdict[Lane, int] = defaultdict(int)
         self._busy_s: defaultdict[Lane, float] = defaultdict(float)
         self.nodes: dict[str, str] = {}
+        self.times: defaultdict[Lane, deque[Timed]] = defaultdict(lambda: deque(maxlen=CALLS_KEPT))
+        self.failed: defaultdict[Lane, int] = defaultdict(int)
         self._since: dict[CallId, float] = {}
         self._payloads: dict[CallId, Array] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,7 +140,13 @@ class Pool:
             ended = Ended(call, error=f"replica {replica} is gone ({error})", crashed=True)
         except Exception as error:
             ended = Ended(call, error=f"{type(error).__name__}: {error}")
-        spent = self._clock() - self._since.pop(call)
+        now = self._clock()
+        spent = now - self._since.pop(call)
+        if ended.outputs is not None or crashed:
+            self.times[lane].append(Timed(now, spent, not crashed))
+        else:
+            # A model that raised says nothing of how long an answer takes.
+            self.failed[lane] += 1
         self._busy_s[lane] += spent
         self.calls_by_lane[lane] += 1
         calls, busy = self.by_replica.get(replica, (0, 0.0))
@@ -137,6 +162,13 @@ class Pool:
             asyncio.get_running_loop().call_later(back_at - self._clock() + 0.001, self.pump)
         self._on_end(ended)
         self.pump()
+
+    def running_s(self) -> dict[Lane, list[float]]:
+        """For how many seconds the calls that run have been running, by lane."""
+        now, running = self._clock(), defaultdict[Lane, list[float]](list)
+        for call, since in self._since.items():
+            running[lane_of(call)].append(now - since)
+        return running
 
     @property
     def outstanding(self) -> int:
