@@ -11,6 +11,7 @@ from parm_ray.config.settings import (
     QueueSettings,
     RecordSettings,
     Settings,
+    ShadowSettings,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "QueueSettings",
     "RecordSettings",
     "Settings",
+    "ShadowSettings",
 ]

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.strict import Count, Millis, PositiveMs, Strict
 from parm_ray.core import Discipline
-from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
+from parm_ray.redundancy import MAX_SHARE, DelayRule, Hedge, Keep, PlanKind, RedundancyPlan, Shadow
 
 
 class PoolSettings(Strict):
@@ -169,6 +169,18 @@ class RecordSettings(Strict):
     seed: Annotated[int, Field(ge=0)] | None = None
 
 
+class ShadowSettings(Strict):
+    """Batches that run on a second replica, too, only to measure it; see `redundancy.shadow.Shadow`."""
+
+    share: Annotated[float, Field(ge=0, le=MAX_SHARE)] = 0.01
+    budget_ratio: Annotated[float, Field(ge=0, le=MAX_SHARE)] = 0.02
+    budget_floor_per_s: Annotated[float, Field(ge=0, le=1000)] = 0.2
+
+    def shadow(self) -> Shadow:
+        """Return it as the pool takes it."""
+        return Shadow(self.share, self.budget_ratio, self.budget_floor_per_s)
+
+
 class Settings(Strict):
     """Everything `parm_ray.serve.app:build` takes; `args:` of a Serve YAML file."""
 
@@ -185,6 +197,7 @@ class Settings(Strict):
     limits: LimitSettings = LimitSettings()
     ingress: IngressSettings = IngressSettings()
     record: RecordSettings | None = Field(default=None, description="None = nothing is recorded")
+    shadow: ShadowSettings | None = Field(default=None, description="None = nothing is run twice to measure")
 
     @model_validator(mode="after")
     def _plan_has_what_it_needs(self) -> Settings:

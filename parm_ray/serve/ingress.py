@@ -7,6 +7,7 @@ Requests are parsed and answers written by `protocol`; what is answered comes fr
 # then takes a parameter whose annotation is the string "Request" for a query parameter.
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from parm_ray.core import InvalidInput, ParmError, UnknownModel, monotonic
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
+from parm_ray.redundancy import ShadowDraw
 from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
@@ -35,6 +37,7 @@ from parm_ray.serve.metrics import ServeObserver
 from parm_ray.serve.observations import Observations
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import recorder_of
+from parm_ray.serve.shadow import Shadows
 from parm_ray.serve.stats import IngressStats, repeat
 
 api = FastAPI(
@@ -80,8 +83,11 @@ class Ingress:
         observer = ServeObserver(self._name, plan.k if coded else 1)
         me = serve.get_replica_context().replica_id.unique_id
         self._recorder = recorder_of(settings.record, manifest, me, observer.recorded)
+        shadows = None
+        if settings.shadow is not None:
+            shadows = Shadows(ShadowDraw(settings.shadow.shadow(), random.Random()), observer.shadowed)
         self._driver = assemble(
-            settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder
+            settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder, shadows
         )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())

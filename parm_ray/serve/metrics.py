@@ -81,6 +81,11 @@ class ServeObserver:
             description="Queries drawn for recording, by what became of them.",
             tag_keys=keys("model", "result"),
         )
+        self._shadows = metrics.Counter(
+            "parm_shadow_calls",
+            description="Batches drawn to be run twice for measuring, by what became of them.",
+            tag_keys=keys("model", "result"),
+        )
         self._queue = metrics.Gauge(
             "parm_queued_batches",
             description="Batches that wait for a replica.",
@@ -129,6 +134,10 @@ class ServeObserver:
         """`rows` queries that were drawn for recording were written, or not: `result`."""
         self.recorded_rows[result] += rows
         self._recorded.inc(rows, tags={"result": result})
+
+    def shadowed(self, result: str) -> None:
+        """A batch that was drawn to be run twice has been, or not: `result`."""
+        self._shadows.inc(1, tags={"result": result})
 
     def report(self, pools: dict[str, tuple[int, float]]) -> None:
         """Set the gauges; `pools` maps a name to (queued batches, utilisation 0..1). Called each second."""

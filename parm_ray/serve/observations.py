@@ -15,6 +15,7 @@ from parm_ray.core import Clock, Outcome
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_name
 from parm_ray.serve.driver import Driver
 from parm_ray.serve.pool import CALLS_KEPT, Pool, Timed
+from parm_ray.serve.shadow import Shadows
 
 WINDOW_S = 60.0
 """How far back observations go, seconds."""
@@ -53,21 +54,27 @@ class Observations:
         """Return what was seen in the last WINDOW_S seconds, JSON-able; seconds and shares (0..1).
 
         `calls`, by what they were for ("deployed", first calls, copies and hedges alike; "parity0" ...;
-        "backup"): how long each of the last CALLS_KEPT calls was in service, as the ingress sees it: from
-        when it was sent to a replica with a free slot until it came back, transport included, queueing in
-        the ingress left out. (What another ingress has sent to the same replica it may wait for; that is
-        included.) `seconds` are of calls that ended by themselves, oldest first. `cut_off_s` are of calls
-        whose replica died, `running_s` of those that run now: of these all that is known is that they take
-        longer; who leaves them out takes a slow model for a fast one. `failed`: calls in which it raised.
+        "backup"; "shadow"): how long each of the last CALLS_KEPT calls was in service, as the ingress sees
+        it: from when it was sent to a replica with a free slot until it came back, transport included,
+        queueing in the ingress left out. (What another ingress has sent to the same replica it may wait for;
+        that is included.) `seconds` are of calls that ended by themselves, oldest first. `cut_off_s` are of
+        calls whose replica died, `running_s` of those that run now: of these all that is known is that they
+        take longer; who leaves them out takes a slow model for a fast one. `failed`: calls in which it
+        raised.
 
         `rates` are per second, `refused` with a full queue among the queries. `shares` are of the answers, by
         outcome; `hedged` is of the batches: sent to the deployed pool again, at once or later. Both are null
         where there were none. `pools`: as they are now; `utilisation` is the busy share of their slots.
+
+        `pairs`: with settings.shadow, seconds in service of the same batch on two replicas at once, its
+        first call and its shadow, where both ended by themselves; shadows are sent while a replica is idle,
+        so pairs are of the quieter moments. `shadow`: what became of those that were drawn, since the start.
         """
         now, driver = self._totals(), self._driver
         past = self._past[0]
         span, batches = now.at - past.at, now.batches - past.batches
         refused = now.refused - past.refused
+        shadows = driver.pools[DEPLOYED].shadows
         answered = {o.value: now.outcomes[o.value] - past.outcomes[o.value] for o in Outcome}
         return {
             "ingress": self._ingress,
@@ -96,6 +103,8 @@ class Observations:
             "calls": {
                 lane_name(lane): _calls(pool, lane, now.at - WINDOW_S) for lane, pool in driver.pools.items()
             },
+            "shadow": dict(shadows.results) if shadows is not None else None,
+            "pairs": _pairs(shadows, now.at - WINDOW_S) if shadows is not None else [],
         }
 
     def _totals(self) -> _Totals:
@@ -129,3 +138,9 @@ def _calls(pool: Pool, lane: Lane, since: float) -> dict[str, Any]:
         "running_s": [round(seconds, 6) for seconds in pool.running_s().get(lane, ())],
         "failed": pool.failed[lane],
     }
+
+
+def _pairs(shadows: Shadows, since: float) -> list[list[float]]:
+    return [
+        [round(pair.first_s, 6), round(pair.shadow_s, 6)] for pair in shadows.pairs if pair.ended_at >= since
+    ]

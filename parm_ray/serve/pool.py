@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.core import CallId, Clock, monotonic
-from parm_ray.groups.lanes import Lane, is_first, lane_of
+from parm_ray.groups.lanes import SHADOW, Lane, is_first, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, nowhere
+from parm_ray.serve.shadow import Shadows
 from parm_ray.serve.transport import ReplicaGone, Transport
 
 Array = NDArray[np.generic]
@@ -52,7 +53,7 @@ class Pool:
     models. low: lanes whose calls start only when slots would stay idle. on_end: called on the loop once
     per started call; on_start: when it starts, None = nobody asks. other_nodes: nodes where members of
     a group run in the other pools, asked when a call is placed. times: the last CALLS_KEPT calls of each
-    lane; failed: calls of each lane of which the model raised.
+    lane; failed: calls of each lane of which the model raised. shadows: None = no batch is shadowed.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Pool:
         low: Collection[Lane] = (),
         on_start: Callable[[CallId], None] | None = None,
         other_nodes: UsedNodes = nowhere,
+        shadows: Shadows | None = None,
     ) -> None:
         self.name = name
         self.queue = queue
@@ -87,6 +89,7 @@ class Pool:
         self._on_start = on_start
         self._clock = clock
         self._other_nodes = other_nodes
+        self.shadows = shadows
 
     def push(self, call: CallId, payload: Array) -> None:
         """Queue a call and start what can start."""
@@ -120,16 +123,32 @@ class Pool:
     def pump(self) -> None:
         """Start calls while a replica is free."""
         while (placed := self.queue.start(self._clock(), self._other_nodes)) is not None:
-            self._since[placed.call] = self._clock()
             batch = self._payloads.pop(placed.call)
-            # A context that belongs to no request: Serve gives the call an id of its own, and a
-            # client that disconnects cannot cancel work that its neighbours share.
-            loop = asyncio.get_running_loop()
-            task = contextvars.Context().run(loop.create_task, self._run(placed.call, placed.replica, batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(placed.call, placed.replica, batch)
             if self._on_start is not None:
                 self._on_start(placed.call)
+            if self.shadows is not None:
+                self._shadow(self.shadows, placed.call, placed.replica, batch)
+
+    def _start(self, call: CallId, replica: str, batch: Array) -> None:
+        self._since[call] = self._clock()
+        # A context that belongs to no request: Serve gives the call an id of its own, and a
+        # client that disconnects cannot cancel work that its neighbours share.
+        loop = asyncio.get_running_loop()
+        task = contextvars.Context().run(loop.create_task, self._run(call, replica, batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _shadow(self, shadows: Shadows, call: CallId, replica: str, batch: Array) -> None:
+        """Run the batch on another replica, too, if it was drawn and one is idle."""
+        if (shadow := shadows.wanted(call, self._clock())) is None:
+            return
+        other = self.queue.claim(shadow, call.group, replica)
+        if other is None:
+            shadows.not_sent()
+            return
+        shadows.sent(shadow)
+        self._start(shadow, other, batch)
 
     async def _run(self, call: CallId, replica: str, batch: Array) -> None:
         crashed, lane = False, lane_of(call)
@@ -160,7 +179,10 @@ class Pool:
         self.queue.finish(call, replica, crashed=crashed)
         if crashed and (back_at := self.queue.suspend(replica, self._clock())) is not None:
             asyncio.get_running_loop().call_later(back_at - self._clock() + 0.001, self.pump)
-        self._on_end(ended)
+        if self.shadows is not None:
+            self.shadows.ended(call, now, spent, answered=ended.outputs is not None)
+        if lane != SHADOW:
+            self._on_end(ended)
         self.pump()
 
     def running_s(self) -> dict[Lane, list[float]]:
