@@ -68,7 +68,7 @@ class RedundancyPlan:
         if self.coded:
             first = f"coded k={self.k}" + (f" r={self.r}" if self.r > 1 else "")
         elif self.copies > 1:
-            first = f"{self.copies} copies" + (", first to start" if self.keep == "start" else "")
+            first = f"{self.copies} copies" + (", first to start" if self.keeps_first_start else "")
         more = [", hedges"] if self.hedge is not None and self.kind != "hedged" else []
         more += [", copies when idle"] if self.copy_share is not None else []
         return "".join([first, *more])
@@ -77,6 +77,16 @@ class RedundancyPlan:
     def coded(self) -> bool:
         """Whether groups get parity queries."""
         return self.r > 0
+
+    @property
+    def keeps_first_start(self) -> bool:
+        """Whether of several calls the first to start goes on alone."""
+        return self.copies > 1 and self.keep == "start"
+
+    @property
+    def wants_starts(self) -> bool:
+        """Whether the machine has to be told when calls start."""
+        return self.hedge is not None or self.keeps_first_start
 
     @property
     def sends_copies(self) -> bool:

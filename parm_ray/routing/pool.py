@@ -59,6 +59,9 @@ class CallQueue(Protocol[C]):
     def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
         """The call has ended, well or not. Harmless for a replica that is gone."""
 
+    def reserve(self, share: float | None) -> None:
+        """Leave that share of all slots idle when low-priority work starts, from now on; see `Reserve`."""
+
     @property
     def queued(self) -> int:
         """Ordinary calls that wait for a replica."""
@@ -107,6 +110,9 @@ class OverReplicas(Generic[C]):
             return None
         self._begin_low(call, call, replica)
         return replica
+
+    def reserve(self, share: float | None) -> None:
+        self._reserve.use(share)
 
     def _ordinary_came(self) -> None:
         """Let the reserve know how busy an ordinary call finds the pool; a replica that rests is no use."""

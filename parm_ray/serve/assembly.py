@@ -48,8 +48,8 @@ def assemble(
         batch_size=settings.batch.max_size,
         batch_wait_s=settings.batch.wait_ms / 1e3,
         grant=lambda: room(driver.parity_queues(), settings.plan.max_queued_parity),
-        spare=lambda: spare(driver.parity_queues(), plan.eager_share),
-        idle=lambda: pair(driver.pools[DEPLOYED].queue, plan.copy_share),
+        spare=lambda share: spare(driver.parity_queues(), share),
+        idle=lambda share: pair(driver.pools[DEPLOYED].queue, share),
     )
     driver = Driver(
         machine,
@@ -87,7 +87,7 @@ def assemble(
             driver.losses.ended if first and driver.losses is not None else driver.ended,
             clock,
             low=[lane for lane in lanes if lane >= 0 and first],
-            on_start=driver.started if first and machine.wants_starts else None,
+            on_start=driver.started if first else None,
             other_nodes=lambda group: _nodes_elsewhere(driver, name, group),
             shadows=shadows if first else None,
         )

@@ -20,21 +20,23 @@ from parm_ray.core import (
     CallKind,
     Clock,
     DeadlineExceeded,
+    InvalidInput,
     ModelFailed,
     Observer,
     Outcome,
     Overloaded,
     QueryId,
-    QueryRecord,
 )
 from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
+from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing.room import Parity
 from parm_ray.serve.coding import Coding
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
+from parm_ray.serve.plan_change import served
 from parm_ray.serve.pool import Ended, Pool
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import QueryRecorder
@@ -71,6 +73,7 @@ class Driver:
         recorder: QueryRecorder | None = None,
     ) -> None:
         self.machine = machine
+        self._code = code
         self.payloads = Payloads()
         self.pools: dict[Lane, Pool] = {}
         self._coding = Coding(code, self.payloads, self.feed, observer, clock, fill)
@@ -147,6 +150,19 @@ class Driver:
         """Close open batches and groups now."""
         self.feed(ev.Flush(self._clock()))
 
+    def use(self, plan: RedundancyPlan) -> None:
+        """Let what begins from now on begin under another plan; groups that began keep theirs.
+
+        The server's deadline, default answer and retries stay. Raises InvalidInput, and nothing has changed,
+        for a plan that this server has no pools or no code for; see `plan_change.served`.
+        """
+        if self.losses is not None:
+            raise InvalidInput("plan", "no other one with model.emulate.lose", plan.name)
+        plan = served(plan, self.machine.plan, self._code, self.pools)
+        self.feed(ev.UsePlan(plan, self._clock()))
+        for pool in self.distinct_pools() if plan.coded else ():
+            pool.use_reserve(plan.idle_reserve)
+
     # -- events and actions --------------------------------------------------------------------
 
     def feed(self, event: ev.Event) -> None:
@@ -172,8 +188,9 @@ class Driver:
             self.trace.note(item, self._clock())
 
     def started(self, call: CallId) -> None:
-        """A pool call has started. Wired where the machine `wants_starts`."""
-        self.feed(ev.Started(call, self._clock()))
+        """A call of the deployed pool has started."""
+        if self.machine.wants_start(call.group):
+            self.feed(ev.Started(call, self._clock()))
 
     def ended(self, ended: Ended) -> None:
         """A pool call has ended."""
@@ -224,19 +241,7 @@ class Driver:
         now = self._clock()
         if self.losses is not None:
             self.losses.resolved(action.group, action.slot)
-        self._observer.resolved(
-            QueryRecord(
-                action.query,
-                waiting.submitted,
-                now,
-                action.outcome,
-                action.group,
-                action.slot,
-                action.lateness_s,
-                action.attempts,
-                action.error,
-            )
-        )
+        self._observer.resolved(waiting.record(action, now))
         if waiting.future.done():
             return
         if action.outcome is Outcome.FAILED:

@@ -26,7 +26,7 @@ from parm_ray.core import InvalidInput, ParmError, UnknownModel, monotonic
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
-from parm_ray.redundancy import ShadowDraw
+from parm_ray.redundancy import RedundancyPlan, ShadowDraw
 from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
@@ -144,6 +144,13 @@ class Ingress:
     async def observations(self) -> dict[str, Any]:
         """What this ingress replica has seen in the last minute; see `Observations.page`."""
         return self._observations.page()
+
+    async def use_plan(self, plan: RedundancyPlan) -> None:
+        """Let this ingress replica go by another plan from the next group on; see `Driver.use`.
+
+        Raises InvalidInput for a plan that the server has no pools or no code for.
+        """
+        self._driver.use(plan)
 
     # -- as an engine of a fleet ---------------------------------------------------------------
 

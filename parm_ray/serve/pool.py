@@ -102,6 +102,12 @@ class Pool:
         """Whether the lane's calls are of low priority here."""
         return lane in self._low
 
+    def use_reserve(self, share: float | None) -> None:
+        """Where some calls are of low priority: leave that share of the slots idle, see `Reserve`."""
+        if self._low:
+            self.queue.reserve(share)
+            self.pump()
+
     def withdraw(self, call: CallId) -> bool:
         """Remove a call that has not started; whether it was there."""
         found = self.queue.withdraw(call)

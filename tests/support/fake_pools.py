@@ -107,7 +107,7 @@ def rig(
     transports = {row: HeldTransport() for row in range(-1, r)}
     for row, transport in transports.items():
         on_end = driver.losses.ended if row < 0 and driver.losses else driver.ended
-        on_start = driver.started if row < 0 and machine.wants_starts else None
+        on_start = driver.started if row < 0 else None
         pool = Pool(f"pool{row}", make_queue(), {row: transport}, on_end, clock, on_start=on_start)
         driver.pools[row] = pool
         driver.pools[row].set_replicas({f"{row}/{i}": f"node{i}" for i in range(replicas)})
