@@ -1,5 +1,6 @@
 """Settings, checked at the door."""
 
+from parm_ray.config.auto import AutoSettings
 from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.settings import (
     BatchSettings,
@@ -15,6 +16,7 @@ from parm_ray.config.settings import (
 )
 
 __all__ = [
+    "AutoSettings",
     "BatchSettings",
     "EmulateSettings",
     "IngressSettings",

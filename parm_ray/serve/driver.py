@@ -150,18 +150,20 @@ class Driver:
         """Close open batches and groups now."""
         self.feed(ev.Flush(self._clock()))
 
-    def use(self, plan: RedundancyPlan) -> None:
+    def use(self, plan: RedundancyPlan) -> bool:
         """Let what begins from now on begin under another plan; groups that began keep theirs.
 
-        The server's deadline, default answer and retries stay. Raises InvalidInput, and nothing has changed,
-        for a plan that this server has no pools or no code for; see `plan_change.served`.
+        Returns False for the plan in force. Deadline, default answer and retries stay. Raises InvalidInput,
+        changing nothing, for a plan without its pools or code here; see `plan_change.served`.
         """
         if self.losses is not None:
             raise InvalidInput("plan", "no other one with model.emulate.lose", plan.name)
-        plan = served(plan, self.machine.plan, self._code, self.pools)
+        if (plan := served(plan, self.machine.plan, self._code, self.pools)) == self.machine.plan:
+            return False
         self.feed(ev.UsePlan(plan, self._clock()))
         for pool in self.distinct_pools() if plan.coded else ():
             pool.use_reserve(plan.idle_reserve)
+        return True
 
     # -- events and actions --------------------------------------------------------------------
 

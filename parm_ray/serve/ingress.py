@@ -31,6 +31,7 @@ from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
 from parm_ray.serve.fleet.signals import EngineSignals
+from parm_ray.serve.following import Following, Report
 from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
@@ -69,6 +70,7 @@ class Ingress:
         manifest: Manifest,
         deployed: DeploymentHandle,
         backup: DeploymentHandle | None,
+        adviser: DeploymentHandle | None,
         *parities: DeploymentHandle,
     ) -> None:
         self._settings = settings
@@ -91,7 +93,17 @@ class Ingress:
         )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())
-        self._observations = Observations(self._driver, observer.outcomes, monotonic, me)
+        self._observer = observer
+        self._observations = Observations(
+            self._driver, observer.outcomes, monotonic, me, lambda: (observer.agreed, observer.compared_total)
+        )
+        observer.plan_in_force(self._driver.machine.plan.name)
+        self._following: Following | None = None
+        if adviser is not None and settings.auto is not None:
+            self._following = Following(adviser.exchange.remote, self._report, self._use)
+            self._follow = asyncio.get_running_loop().create_task(
+                self._following.forever(settings.auto.exchange_s)
+            )
         self._reporting = asyncio.get_running_loop().create_task(
             repeat(1.0, self._stats.report, self._observations.tick)
         )
@@ -142,15 +154,30 @@ class Ingress:
         return self._stats.page()
 
     async def observations(self) -> dict[str, Any]:
-        """What this ingress replica has seen in the last minute; see `Observations.page`."""
-        return self._observations.page()
+        """What this ingress replica has seen in the last minute; see `Observations.page`.
+
+        `auto`: what the adviser said last, null without one; see `Following.page`.
+        """
+        auto = None if self._following is None else self._following.page()
+        return self._observations.page() | {"auto": auto}
+
+    def _report(self) -> Report:
+        page = self._observations.page()
+        return Report(page["ingress"], page, self._driver.machine.plan)
+
+    def _use(self, plan: RedundancyPlan, reason: str) -> None:
+        if self._driver.use(plan):
+            self._observer.plan_in_force(self._driver.machine.plan.name, reason)
 
     async def use_plan(self, plan: RedundancyPlan) -> None:
         """Let this ingress replica go by another plan from the next group on; see `Driver.use`.
 
-        Raises InvalidInput for a plan that the server has no pools or no code for.
+        Raises InvalidInput for a plan that the server has no pools or no code for, and where an adviser says
+        what the plan is.
         """
-        self._driver.use(plan)
+        if self._following is not None:
+            raise InvalidInput("plan", "none, with settings.auto the adviser chooses it", plan.name)
+        self._use(plan, "asked")
 
     # -- as an engine of a fleet ---------------------------------------------------------------
 
@@ -255,7 +282,7 @@ class Ingress:
         """What calls took, rates and shares in the last minute, of the ingress replica that answers."""
         self._check_model(model, None)
         # Written at once: FastAPI would look at each of thousands of numbers first, on this loop.
-        return JSONResponse(self._observations.page())
+        return JSONResponse(await self.observations())
 
     @api.get("/v2/models/{model}/groups")
     async def http_groups(self, model: str) -> Sequence[dict[str, Any]]:

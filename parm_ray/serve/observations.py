@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from parm_ray.core import Clock, Outcome
@@ -19,6 +19,9 @@ from parm_ray.serve.shadow import Shadows
 
 WINDOW_S = 60.0
 """How far back observations go, seconds."""
+
+PAIRS_S = 600.0
+"""How far back pairs go, which are few."""
 
 
 class _Totals(NamedTuple):
@@ -37,10 +40,19 @@ class Observations:
     """Reads the driver; changes nothing.
 
     answered: queries since the start by outcome, kept by somebody else. ingress: which replica this is.
+    compared: reconstructions that agreed with their late original, and all that were compared.
     """
 
-    def __init__(self, driver: Driver, answered: Mapping[str, int], clock: Clock, ingress: str = "") -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        answered: Mapping[str, int],
+        clock: Clock,
+        ingress: str = "",
+        compared: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         self._driver, self._answered, self._clock, self._ingress = driver, answered, clock, ingress
+        self._compared = compared
         self._past: deque[_Totals] = deque([self._totals()])
 
     def tick(self) -> None:
@@ -68,7 +80,9 @@ class Observations:
 
         `pairs`: with settings.shadow, seconds in service of the same batch on two replicas at once, its
         first call and its shadow, where both ended by themselves; shadows are sent while a replica is idle,
-        so pairs are of the quieter moments. `shadow`: what became of those that were drawn, since the start.
+        so pairs are of the quieter moments. They are few, so they go back PAIRS_S. `shadow`: what became of
+        those that were drawn; `agreement`: how many reconstructions had the top class of their late
+        original. Both since the start.
         """
         now, driver = self._totals(), self._driver
         past = self._past[0]
@@ -104,7 +118,8 @@ class Observations:
                 lane_name(lane): _calls(pool, lane, now.at - WINDOW_S) for lane, pool in driver.pools.items()
             },
             "shadow": dict(shadows.results) if shadows is not None else None,
-            "pairs": _pairs(shadows, now.at - WINDOW_S) if shadows is not None else [],
+            "pairs": _pairs(shadows, now.at - PAIRS_S) if shadows is not None else [],
+            "agreement": dict(zip(("agreed", "total"), self._compared(), strict=True)),
         }
 
     def _totals(self) -> _Totals:
