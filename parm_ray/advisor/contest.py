@@ -21,6 +21,9 @@ EFFORT = Effort(QUICK.rounds, (), QUICK.load_queries)
 TOGETHER = Round(10, 2500)
 SEEDS = 5_000_000
 
+LOOSER = 1.2
+"""By what factor the plan in force may exceed limits of work and accuracy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contest:
@@ -58,13 +61,25 @@ def contest(
     first, *others = race(
         [mine, *plans], workload, objective, (together,), spread, lambda one: True, SEEDS + seed
     )
-    refused = refusal(first, workload, limits)
+    refused = refusal(first, workload, _loosened(limits, mine))
     rivals = tuple(
         Rival(one.candidate.plan, one.of(objective) / first.of(objective), one.ratio(first, objective))
         for one in others
         if not refusal(one, workload, limits)
     )
     return Contest(Comparison(rivals, refused), objective)
+
+
+def _loosened(limits: Limits, mine: Candidate) -> Limits:
+    """What the plan in force may cost: a little more, lest one at the limit is left and taken up in turns.
+
+    What its reconstructions cost has to be known before it is advised, not while it is finding that out.
+    """
+    loss = limits.accuracy_loss
+    if loss is not None:
+        known = mine.offer is None or mine.offer.accuracy_loss is not None
+        loss = min(1.0, LOOSER * loss) if known else None
+    return replace(limits, extra_work=LOOSER * limits.extra_work, accuracy_loss=loss)
 
 
 def _same(plan: RedundancyPlan) -> RedundancyPlan:

@@ -81,3 +81,27 @@ def test_plans_are_for_the_pools_that_there_are(pool: int, homes: set) -> None:
     assert {(c.deployed, c.parity, c.shared) for c in coded} == homes
     in_force = RedundancyPlan("coded", k=2, r=1, hedge=Hedge("fixed", 0.1))
     assert held(seen(pool=pool), in_force, "coded").refused == ""
+
+
+def test_a_plan_at_its_limit_is_not_left_for_a_little_more() -> None:
+    """Coding with k = 2 costs half as much again, a few per cent more or less."""
+    in_force = RedundancyPlan("coded", k=2, r=1, fill_timeout_s=1.0)
+
+    def refused(extra_work: float, **more: float) -> str:
+        limits = Limits(kinds=frozenset({"none"}), extra_work=extra_work, **more)
+        what = seen(pool=3)
+        return contest(what, in_force, Objective(0.99), limits, effort=SMALL, together=TOGETHER).found.refused
+
+    assert refused(0.46) == ""
+    assert "more work" in refused(0.3)
+    assert refused(0.5, accuracy_loss=0.01) == "", "what is not known yet is no reason to leave"
+
+
+def test_reconstructions_that_are_known_to_cost_too_much_are_a_reason_to_leave() -> None:
+    what = seen(pool=3, slow=0.2)
+    what = replace(what, workload=replace(what.workload, parities=(ParityOffer(2, accuracy_loss=0.5),)))
+    limits = Limits(kinds=frozenset({"none"}), accuracy_loss=0.01)
+    in_force = RedundancyPlan("coded", k=2, r=1)
+    found = contest(what, in_force, Objective(0.99), limits, effort=SMALL, together=TOGETHER).found
+    assert "right answers" in found.refused
+    assert [one.plan.kind for one in found.rivals] == ["none"]
