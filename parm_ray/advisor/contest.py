@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from parm_ray.advisor.auto import Comparison, Rival
 from parm_ray.advisor.candidates import NEVER_S, Candidate
+from parm_ray.advisor.feasible import refusal
+from parm_ray.advisor.measured import Measured
 from parm_ray.advisor.objective import Objective
 from parm_ray.advisor.observed import Seen
 from parm_ray.advisor.race import QUICK, Effort, Map, Round, race
-from parm_ray.advisor.search import advise, refusal
+from parm_ray.advisor.search import advise
 from parm_ray.advisor.workload import Limits, Workload
 from parm_ray.redundancy import RedundancyPlan
 from parm_ray.stats.trust import LEAST
@@ -57,17 +59,23 @@ def contest(
     plans = [advice.best.candidate]
     if again is not None and again.name != advice.best.plan.name:
         plans.append(_candidate(again, workload))
-    plans = [one for one in plans if _same(one.plan) != _same(mine.plan)]
-    first, *others = race(
-        [mine, *plans], workload, objective, (together,), spread, lambda one: True, SEEDS + seed
+    plans = [one for one in plans if _same(one.plan) != mine.plan]
+    nothing = _candidate(RedundancyPlan(), workload)
+    # Two runs have one resample of the times: an even seed keeps them together.
+    none, first, *others = race(
+        [nothing, mine, *plans], workload, objective, (together,), spread, _all, SEEDS + 2 * seed
     )
-    refused = refusal(first, workload, _loosened(limits, mine))
+    refused = refusal(first, none, workload, _loosened(limits, mine))
     rivals = tuple(
         Rival(one.candidate.plan, one.of(objective) / first.of(objective), one.ratio(first, objective))
         for one in others
-        if not refusal(one, workload, limits)
+        if not refusal(one, none, workload, limits)
     )
     return Contest(Comparison(rivals, refused), objective)
+
+
+def _all(one: Measured, none: Measured) -> bool:
+    return True
 
 
 def _loosened(limits: Limits, mine: Candidate) -> Limits:

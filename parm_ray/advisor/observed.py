@@ -31,10 +31,15 @@ class Pools:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A workload as it was observed. calls: how many times it rests on. pairs: `[n, 2]` seconds, or None."""
+    """A workload as it was observed.
+
+    calls: how many that ended it rests on; censored: cut off or still running. pairs: `[n, 2]` seconds, or
+    None.
+    """
 
     workload: Workload
     calls: int
+    censored: int
     pairs: NDArray[np.float64] | None
 
 
@@ -63,7 +68,9 @@ def workload_of(pages: Sequence[Mapping[str, Any]], pools: Pools) -> Seen:
         parity_pool=parity if dedicated else 0,
     )
     pairs = np.array([pair for page in pages for pair in page["pairs"]], np.float64).reshape(-1, 2)
-    return Seen(workload, int(ended.sum()), np.maximum(pairs, 1e-6) if len(pairs) else None)
+    return Seen(
+        workload, int(ended.sum()), int((~ended).sum()), np.maximum(pairs, 1e-6) if len(pairs) else None
+    )
 
 
 def _servers(pages: Sequence[Mapping[str, Any]], lane: str) -> int:

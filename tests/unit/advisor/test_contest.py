@@ -22,7 +22,7 @@ def seen(*, rate: float = 20.0, slow: float = 0.05, pool: int | None = 0, pairs=
     times = 0.03 + rng.exponential(0.003, 2000)
     times[: int(2000 * slow)] *= 10
     offer = () if pool is None else (ParityOffer(2),)
-    return Seen(Workload(Empirical(times), rate, 6, parities=offer, parity_pool=pool), 2000, pairs)
+    return Seen(Workload(Empirical(times), rate, 6, parities=offer, parity_pool=pool), 2000, 0, pairs)
 
 
 def held(what: Seen, plan: RedundancyPlan, *kinds: str, **more):
