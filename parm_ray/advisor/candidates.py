@@ -125,7 +125,8 @@ def _coded(workload: Workload, limits: Limits, late: Delay | None) -> Iterator[C
     if limits.accuracy_loss is not None:
         hold_offs += [(1 + MARGIN) * times * float(np.quantile(draws, 0.9)) for times in HOLD_OFFS]
     for offer in workload.parities:
-        spare = max(1, round(n / (offer.k + 1)))
+        spare = workload.parity_pool or max(1, round(n / (offer.k + 1)))
+        deployed = n if workload.parity_pool else n - spare
         plan = _plan("coded", k=offer.k, r=1, fill_timeout_s=fill)
         for hold_off in dict.fromkeys(hold_offs):
             held = replace(plan, hold_off_s=hold_off)
@@ -136,8 +137,10 @@ def _coded(workload: Workload, limits: Limits, late: Delay | None) -> Iterator[C
                     held, hedge=_hedge(hedge.seconds, hedge.rate, workload.rate) if hedge else None
                 )
                 name = f"coded k={offer.k}{after}{also}"
-                yield Candidate(f"{name}, shared", replace(whole, idle_reserve=None), n, 0, True, offer)
-                yield Candidate(name, replace(whole, eager_share=0.5), n - spare, spare, False, offer)
+                if not workload.parity_pool:
+                    yield Candidate(f"{name}, shared", replace(whole, idle_reserve=None), n, 0, True, offer)
+                if workload.parity_pool != 0:
+                    yield Candidate(name, replace(whole, eager_share=0.5), deployed, spare, False, offer)
 
 
 def _late(delays: list[Delay]) -> Delay | None:

@@ -48,6 +48,9 @@ class Workload:
     losers: what stopping a call that is not needed any more costs.
     parities: the parity models there are; none = no coded plans.
     discipline: where a call waits, see `routing.make_queue`.
+    parity_pool: None = replicas may be divided among pools as a plan likes; else the pools are there and
+        stay: `replicas` of the deployed model and so many of the parity model beside them, 0 = the deployed
+        ones hold it, too.
     Raises ValueError for values out of range.
     """
 
@@ -57,8 +60,11 @@ class Workload:
     losers: Losers = NOT_STOPPED
     parities: tuple[ParityOffer, ...] = ()
     discipline: Discipline = "single"
+    parity_pool: int | None = None
 
     def __post_init__(self) -> None:
+        if self.parity_pool is not None:
+            whole("parity_pool", self.parity_pool, 0)
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise ValueError(f"rate: expected queries per second > 0, got {self.rate!r}")
         whole("replicas", self.replicas, 1)

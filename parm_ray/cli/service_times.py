@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.advisor.observed import Pools, workload_of
 from parm_ray.core import ConfigError
 from parm_ray.stats.censored import kaplan_meier
 from parm_ray.stats.copies import Service
@@ -85,16 +86,17 @@ def read_application(url: str) -> Found:
             seen: Any = json.load(answer)
     except (OSError, HTTPException, ValueError) as error:
         raise ConfigError(f"--url: {url}: no observations there ({error})") from None
-    if not isinstance(seen, dict) or not isinstance(seen.get("deployed"), dict):
-        raise ConfigError(f"--url: {url}: expected observations, got something else")
-    calls = seen["deployed"]
-    times = np.asarray(calls.get("service_s", []), dtype=np.float64)
-    ended = np.asarray(calls.get("ended", [True] * len(times)), dtype=bool)
-    if not len(times) or not ended.any():
-        raise ConfigError(f"--url: {url}: no calls have been observed yet")
-    service, notes = _censored(times, ended)
-    pairs = np.asarray(seen.get("pairs") or np.empty((0, 2)), dtype=np.float64)
-    return Found(service, pairs if len(pairs) else None, seen.get("rate_per_s"), seen.get("replicas"), notes)
+    try:
+        found = workload_of([seen], Pools())
+        slots = sum(pool["replicas"] * pool["slots"] for pool in seen["pools"].values())
+    except (KeyError, TypeError, AttributeError):
+        raise ConfigError(f"--url: {url}: expected observations, got something else") from None
+    except ValueError as error:
+        raise ConfigError(f"--url: {url}: {error}") from None
+    notes = []
+    if found.censored:
+        notes.append(f"{found.censored} calls were cut off or still run, and count as longer")
+    return Found(found.workload.service, found.pairs, found.workload.rate, slots, tuple(notes))
 
 
 def _records(path: Path, table: Mapping[str, Sequence[str]]) -> Found:

@@ -1,5 +1,6 @@
 """Settings, checked at the door."""
 
+from parm_ray.config.auto import AutoSettings
 from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.settings import (
     BatchSettings,
@@ -11,9 +12,11 @@ from parm_ray.config.settings import (
     QueueSettings,
     RecordSettings,
     Settings,
+    ShadowSettings,
 )
 
 __all__ = [
+    "AutoSettings",
     "BatchSettings",
     "EmulateSettings",
     "IngressSettings",
@@ -24,4 +27,5 @@ __all__ = [
     "QueueSettings",
     "RecordSettings",
     "Settings",
+    "ShadowSettings",
 ]

@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from parm_ray.config.auto import AutoSettings
 from parm_ray.config.emulation import EmulateSettings
 from parm_ray.config.strict import Count, Millis, PositiveMs, Strict
 from parm_ray.core import Discipline
-from parm_ray.redundancy import DelayRule, Hedge, Keep, PlanKind, RedundancyPlan
+from parm_ray.redundancy import MAX_SHARE, DelayRule, Hedge, Keep, PlanKind, RedundancyPlan, Shadow
 
 
 class PoolSettings(Strict):
@@ -169,6 +170,18 @@ class RecordSettings(Strict):
     seed: Annotated[int, Field(ge=0)] | None = None
 
 
+class ShadowSettings(Strict):
+    """Batches that run on a second replica, too, only to measure it; see `redundancy.shadow.Shadow`."""
+
+    share: Annotated[float, Field(ge=0, le=MAX_SHARE)] = 0.01
+    budget_ratio: Annotated[float, Field(ge=0, le=MAX_SHARE)] = 0.02
+    budget_floor_per_s: Annotated[float, Field(ge=0, le=1000)] = 0.2
+
+    def shadow(self) -> Shadow:
+        """Return it as the pool takes it."""
+        return Shadow(self.share, self.budget_ratio, self.budget_floor_per_s)
+
+
 class Settings(Strict):
     """Everything `parm_ray.serve.app:build` takes; `args:` of a Serve YAML file."""
 
@@ -185,6 +198,8 @@ class Settings(Strict):
     limits: LimitSettings = LimitSettings()
     ingress: IngressSettings = IngressSettings()
     record: RecordSettings | None = Field(default=None, description="None = nothing is recorded")
+    shadow: ShadowSettings | None = Field(default=None, description="None = nothing is run twice to measure")
+    auto: AutoSettings | None = Field(default=None, description="None = the plan stays as it is")
 
     @model_validator(mode="after")
     def _plan_has_what_it_needs(self) -> Settings:
@@ -211,6 +226,7 @@ class Settings(Strict):
                         f"parity[{row}].{alone[0]}: not with plan.pool shared, where parity models run on "
                         "the replicas of `model`"
                     )
+        self._auto_can_be_advised()
         if self.model.emulate.lose != "none" and not coded:
             raise ValueError(f"model.emulate.lose: expected none for plan.kind {self.plan.kind}")
         for other in ("hedge", "copy_share"):
@@ -224,6 +240,21 @@ class Settings(Strict):
                     f"parity[{row}].emulate.lose: expected none, only the deployed pool can lose"
                 )
         return self
+
+    def _auto_can_be_advised(self) -> None:
+        """The plan is what an adviser starts with, and its pools are those that there are."""
+        if self.auto is None:
+            return
+        if self.plan.kind == "backup":
+            raise ValueError("auto: expected none for plan.kind backup, which is never advised")
+        if self.plan.kind not in (*self.auto.kinds, "none", "default"):
+            raise ValueError(
+                f"auto.kinds: expected plan.kind {self.plan.kind} among them, got {list(self.auto.kinds)}"
+            )
+        if self.plan.kind == "coded" and (self.plan.r > 1 or self.plan.encoder == "learned"):
+            raise ValueError("auto: expected plan.r 1 and an encoder that is not learned, to be simulated")
+        if self.model.emulate.lose != "none":
+            raise ValueError("model.emulate.lose: expected none with auto, the losses are of one plan")
 
     def redundancy_plan(self) -> RedundancyPlan:
         """Return the plan in the machine's units (seconds)."""

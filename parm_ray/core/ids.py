@@ -16,13 +16,15 @@ class CallKind(IntEnum):
     PARITY = 1
     COPY = 2
     BACKUP = 3
+    SHADOW = 4
 
 
 class CallId(NamedTuple):
     """Names one unit of pool work.
 
     kind: DATA, a slot's batch; COPY, the same batch again, to the deployed pool; BACKUP, the same batch
-    to the backup model; PARITY, a parity query. place: the slot (0..k-1), or the parity row (0..r-1).
+    to the backup model; SHADOW, the same batch to the deployed pool to measure how long it takes there, which
+    pools alone know of; PARITY, a parity query. place: the slot (0..k-1), or the parity row (0..r-1).
     attempt: re-sends of a data call after a crash, from 0; the number of a copy, from 0.
     """
 

@@ -9,6 +9,7 @@ from parm_ray.core import GroupId, QueryId
 from parm_ray.groups.actions import Action, CancelTimer, StartTimer
 from parm_ray.groups.events import Timer, TimerKind
 from parm_ray.groups.group import Group
+from parm_ray.groups.terms import Terms
 
 
 @dataclass(slots=True)
@@ -51,6 +52,11 @@ class Batcher:
         return True
 
 
+def holding(query: QueryId, batchers: Iterable[Batcher]) -> Batcher:
+    """Return the one that collects the batch of a query that is in none yet."""
+    return next(batcher for batcher in batchers if query in batcher.pending)
+
+
 def drop(query: QueryId, batchers: Iterable[Batcher]) -> list[Timer]:
     """Take a query out of whichever batch it is in; return the timers of batches that are empty now."""
     return [b.timer for b in batchers if b.drop(query) and not b.pending]
@@ -60,8 +66,7 @@ def drop(query: QueryId, batchers: Iterable[Batcher]) -> list[Timer]:
 class Assembler:
     """Gives each batch a slot of the open group, opening one (and its fill timer) when needed."""
 
-    k: int
-    fill_timeout_s: float
+    terms: Terms
     next_id: Callable[[], GroupId]
     open: Group | None = None
 
@@ -69,8 +74,9 @@ class Assembler:
         """Return the group whose next slot the batch takes."""
         if self.open is not None:
             return self.open, []
-        self.open = Group(self.next_id(), self.k, protect=True, opened=now)
-        return self.open, [StartTimer(self.fill_timer(self.open), now + self.fill_timeout_s)]
+        plan = self.terms.plan
+        self.open = Group(self.next_id(), self.terms, plan.k, protect=True, opened=now)
+        return self.open, [StartTimer(self.fill_timer(self.open), now + plan.fill_timeout_s)]
 
     def close(self) -> list[Action]:
         """The open group takes no more batches."""

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from parm_ray.core import CallId, GroupId, QueryId
+from parm_ray.redundancy import RedundancyPlan
 
 
 class TimerKind(str, Enum):
@@ -42,7 +43,7 @@ class Submit:
 
 @dataclass(slots=True)
 class Started:
-    """A pool call left its queue and runs. Only needed where `GroupMachine.wants_starts`."""
+    """A pool call left its queue and runs. Only needed where `GroupMachine.wants_start`."""
 
     call: CallId
     now: float
@@ -127,6 +128,14 @@ class Cancelled:
 
 
 @dataclass(slots=True)
+class UsePlan:
+    """Groups that begin from now on begin under this plan. Illegal if there is no code for it."""
+
+    plan: RedundancyPlan
+    now: float
+
+
+@dataclass(slots=True)
 class Flush:
     """Close every open batch and group now (shutdown, drain)."""
 
@@ -145,5 +154,6 @@ Event = (
     | ReconstructFailed
     | TimerFired
     | Cancelled
+    | UsePlan
     | Flush
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from parm_ray.core import CallId, CallKind, GroupId, Outcome, QueryId
 from parm_ray.groups.actions import (
@@ -21,17 +20,8 @@ from parm_ray.groups.actions import (
     Withdraw,
 )
 from parm_ray.groups.events import Timer, TimerKind
+from parm_ray.groups.terms import Terms
 from parm_ray.groups.transitions import CALLS, PHASES, CallState, CallStep, Phase, Step, advance
-
-
-class Recoverer(Protocol):
-    """The part of a decoder the machine needs: set arithmetic, see `codes.base.Decoder`."""
-
-    def recoverable(
-        self, present: frozenset[int], answered: frozenset[int], parities: frozenset[int]
-    ) -> frozenset[int]:
-        """Return the missing slots that could be decoded now."""
-
 
 STAND_INS = (Outcome.RECONSTRUCTED, Outcome.BACKUP)
 """Answers that are not the deployed model's, and that its late answer is compared with."""
@@ -101,11 +91,12 @@ class Slot:
 class Group:
     """The state of one group.
 
-    protect: it gets parity queries; without, k is 1. covered: its batches get the plan's copies, hedges
-    and backup; False for those that opted out.
+    terms: the plan it began under. protect: it gets parity queries; without, k is 1. covered: its batches
+    get the plan's copies, hedges and backup; False for those that opted out.
     """
 
     id: GroupId
+    terms: Terms
     k: int
     protect: bool
     opened: float
@@ -176,11 +167,22 @@ class Group:
                 actions.append(Withdraw(call.id))
         return actions
 
-    def send_parities(self, r: int) -> list[DispatchParity]:
-        """Make the parity calls of rows 0..r-1."""
-        self.parities = {row: Call(CallId(self.id, row, CallKind.PARITY)) for row in range(r)}
-        self.open_calls += r
+    def encoded(self) -> list[Action]:
+        """The parities are ready: make their calls, if somebody still waits."""
+        wanted = self.phase is Phase.ENCODING
+        self.step(Step.PARITY_SENT)
+        self.encoding = False
+        if not wanted:
+            return []
+        rows = range(self.terms.plan.r)
+        self.parities = {row: Call(CallId(self.id, row, CallKind.PARITY)) for row in rows}
+        self.open_calls += len(rows)
         return [DispatchParity(call.id) for call in self.parities.values()]
+
+    def encode_failed(self) -> None:
+        """There will be no parities."""
+        self.step(Step.ENCODE_FAILED)
+        self.encoding = False
 
     # -- looking -----------------------------------------------------------------------------
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from parm_ray.core import CallId, CallKind
 
 Lane = int
-"""A parity row from 0, or one of the two below."""
+"""A parity row from 0, or one of those below."""
 
 DEPLOYED: Lane = -1
 BACKUP: Lane = -2
+SHADOW: Lane = -3
+
+_LANES = {CallKind.DATA: DEPLOYED, CallKind.COPY: DEPLOYED, CallKind.BACKUP: BACKUP, CallKind.SHADOW: SHADOW}
+_NAMES = {DEPLOYED: "deployed", BACKUP: "backup", SHADOW: "shadow"}
 
 
 def lane_of(call: CallId) -> Lane:
     """Return the lane of a call: copies go where the first call went."""
-    if call.kind is CallKind.PARITY:
-        return call.place
-    return BACKUP if call.kind is CallKind.BACKUP else DEPLOYED
+    return call.place if call.kind is CallKind.PARITY else _LANES[call.kind]
 
 
 def is_first(call: CallId) -> bool:
@@ -25,4 +27,4 @@ def is_first(call: CallId) -> bool:
 
 def lane_name(lane: Lane) -> str:
     """Return what statistics call it."""
-    return {DEPLOYED: "deployed", BACKUP: "backup"}.get(lane, f"parity{lane}")
+    return _NAMES.get(lane, f"parity{lane}")

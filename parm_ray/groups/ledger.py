@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from parm_ray.core import Outcome
 from parm_ray.groups.actions import Action, DropInputs, Forget
-from parm_ray.groups.group import Decoding, Group, Recoverer, Slot
+from parm_ray.groups.group import Decoding, Group, Slot
 from parm_ray.groups.transitions import CallState, Phase, Step
 
 
-def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> list[Action]:
+def give_up(group: Group) -> list[Action]:
     """Resolve the queries that nothing outstanding can answer any more.
 
     Such a query gets the default answer if there is one, else its last error; it does not sit out
@@ -23,16 +23,17 @@ def give_up(group: Group, code: Recoverer | None, r: int, has_default: bool) -> 
     if not group.unresolved:
         return actions
     for index, slot in enumerate(group.slots):
-        if slot.waiting and not _hope(group, index, slot, code, r):
-            if has_default:
+        if slot.waiting and not _hope(group, index, slot):
+            if group.terms.plan.has_default:
                 actions += group.resolve(index, Outcome.DEFAULT)
             else:
                 actions += group.resolve(index, Outcome.FAILED, error=slot.error)
     return actions
 
 
-def _hope(group: Group, index: int, slot: Slot, code: Recoverer | None, r: int) -> bool:
+def _hope(group: Group, index: int, slot: Slot) -> bool:
     """Whether some outstanding work may still answer the slot."""
+    code = group.terms.code
     if slot.in_flight or slot.decoding is Decoding.PENDING:
         return True
     if slot.backup is not None and slot.backup.state in (CallState.OUTSTANDING, CallState.ANSWERED):
@@ -41,7 +42,7 @@ def _hope(group: Group, index: int, slot: Slot, code: Recoverer | None, r: int) 
         return False
     parities = group.parity_rows(also=CallState.OUTSTANDING)
     if group.phase in (Phase.FILLING, Phase.ENCODING):
-        parities = frozenset(range(r))
+        parities = frozenset(range(group.terms.plan.r))
     return index in code.recoverable(group.present, group.answered(also=CallState.OUTSTANDING), parities)
 
 

@@ -11,22 +11,15 @@ from itertools import count
 
 from parm_ray.core import ByType, CallKind, GroupId, IllegalEvent, Outcome, QueryId
 from parm_ray.groups import events as ev
-from parm_ray.groups.actions import (
-    Abandon,
-    Action,
-    CancelTimer,
-    Compare,
-    Encode,
-    Sealed,
-    StartTimer,
-)
-from parm_ray.groups.assembler import Assembler, Batcher, drop
+from parm_ray.groups.actions import Abandon, Action, CancelTimer, Compare, Encode, Sealed, StartTimer
+from parm_ray.groups.assembler import Assembler, Batcher, drop, holding
 from parm_ray.groups.covering import Covering
 from parm_ray.groups.events import Event, Timer, TimerKind
-from parm_ray.groups.group import Decoding, Group, Recoverer
+from parm_ray.groups.group import Decoding, Group
 from parm_ray.groups.ledger import give_up, settle
 from parm_ray.groups.register import Register
-from parm_ray.groups.stand_ins import reconstruct, stop_hold_offs, use_backups
+from parm_ray.groups.stand_ins import reconstruct, reconstructed, stop_hold_offs, use_backups
+from parm_ray.groups.terms import Recoverer, terms_of, unfit
 from parm_ray.groups.transitions import CallState, CallStep, Phase, Step
 from parm_ray.redundancy import RedundancyPlan
 
@@ -39,11 +32,12 @@ _on = ByType()
 class GroupMachine:
     """Forms groups, asks for protection, races answers, settles the losers.
 
-    plan: see RedundancyPlan. code: the decoder's set arithmetic; needed when the plan is coded.
+    plan: see RedundancyPlan; the event UsePlan puts another in its place. code: the decoder's set
+    arithmetic; needed when a plan is coded.
     batch_size, batch_wait_s: queries per batch and how long the first of them waits (seconds).
     grant: asked once per group that fills; False = no parity for it (queue full). spare: asked when a
-    batch joins; True = encode what is there, without waiting for more. idle: asked when a batch is
-    sent; True = send a copy, too.
+    batch joins, with the plan's eager_share; True = encode what is there, without waiting for more. idle:
+    asked when a batch is sent, with the plan's copy_share; True = send a copy, too.
     """
 
     def __init__(
@@ -54,27 +48,28 @@ class GroupMachine:
         batch_size: int = 1,
         batch_wait_s: float = 0.0,
         grant: Callable[[], bool] = lambda: True,
-        spare: Callable[[], bool] = lambda: False,
-        idle: Callable[[], bool] = lambda: False,
+        spare: Callable[[float], bool] = lambda share: False,
+        idle: Callable[[float], bool] = lambda share: False,
     ) -> None:
-        if plan.coded and code is None:
-            raise ValueError("code: expected a decoder for a coded plan, got None")
-        self.plan = plan
+        if why := unfit(plan, code):
+            raise ValueError(why)
+        self._terms = terms_of(plan, code)
         self._register = Register()
         self._code = code
         self._grant, self._spare = grant, spare
-        self._covering = Covering(plan, idle)
-        self._ids = count()
-        self._assembler = Assembler(plan.k, plan.fill_timeout_s, self._next_id)
+        self._covering = Covering(idle, self._terms.hedger)
+        self._next_id: Callable[[], GroupId] = map(GroupId, count()).__next__
+        self._assembler = Assembler(self._terms, self._next_id)
         self._batchers = {lane: Batcher(batch_size, batch_wait_s, lane) for lane in (PROTECTED, BARE)}
 
-    def _next_id(self) -> GroupId:
-        return GroupId(next(self._ids))
-
     @property
-    def wants_starts(self) -> bool:
-        """Whether the driver has to say when calls start."""
-        return self._covering.wants_starts
+    def plan(self) -> RedundancyPlan:
+        """What groups begin under now."""
+        return self._terms.plan
+
+    def wants_start(self, group: GroupId) -> bool:
+        """Whether the driver has to say when calls of an open group start."""
+        return self._register.groups[group].terms.plan.wants_starts
 
     @property
     def open_queries(self) -> int:
@@ -110,20 +105,28 @@ class GroupMachine:
         actions += timers
         return actions if batch is None else actions + self._place(batch, lane, event.now)
 
+    def _send(self, batcher: Batcher, now: float) -> list[Action]:
+        """Send what it has collected, if anything, without waiting for more."""
+        batch = batcher.take()
+        return [] if batch is None else [CancelTimer(batcher.timer), *self._place(batch, batcher.lane, now)]
+
     def _place(self, batch: tuple[QueryId, ...], lane: int, now: float) -> list[Action]:
-        covered = lane == PROTECTED
-        if covered and self.plan.coded:
+        covered, terms = lane == PROTECTED, self._terms
+        if covered and terms.plan.coded:
             group, actions = self._assembler.place(now)
         else:
-            group, actions = Group(self._next_id(), k=1, protect=False, opened=now, covered=covered), []
+            group, actions = Group(self._next_id(), terms, 1, protect=False, opened=now, covered=covered), []
         self._register.groups[group.id] = group
         slot = len(group.slots)
         actions.append(group.join(batch, now))
         for query in batch:
             self._register.places[query] = (group.id, slot)
-        if covered and self.plan.sends_copies:
+        if covered and terms.plan.sends_copies:
             actions += self._covering.dispatched(group, slot, now)
-        return actions + self._seal(group, now) if group.full or self._spare() else actions
+        share = terms.plan.eager_share
+        if group.full or (share is not None and self._spare(share)):
+            actions += self._seal(group, now)
+        return actions
 
     def _seal(self, group: Group, now: float) -> list[Action]:
         """Take no more batches, and protect those that still wait."""
@@ -141,11 +144,19 @@ class GroupMachine:
     def _on_flush(self, event: ev.Flush) -> list[Action]:
         actions: list[Action] = []
         for batcher in self._batchers.values():
-            batch = batcher.take()
-            if batch is not None:
-                actions += [CancelTimer(batcher.timer), *self._place(batch, batcher.lane, event.now)]
+            actions += self._send(batcher, event.now)
         if self._assembler.open is not None:
             actions += self._seal(self._assembler.open, event.now)
+        return actions
+
+    @_on(ev.UsePlan)
+    def _on_use_plan(self, event: ev.UsePlan) -> list[Action]:
+        if why := unfit(event.plan, self._code):
+            raise IllegalEvent(why)
+        # The open group began under the old plan: nobody joins it any more, so it has nobody to wait for.
+        actions = [] if self._assembler.open is None else self._seal(self._assembler.open, event.now)
+        self._terms = self._assembler.terms = terms_of(event.plan, self._code, self._covering.learns)
+        self._covering.learns = self._terms.hedger or self._covering.learns
         return actions
 
     # -- pools answer ------------------------------------------------------------------------
@@ -184,7 +195,7 @@ class GroupMachine:
         if event.call.kind in FIRST_OR_COPY:
             slot = group.slots[event.call.place]
             slot.error = event.error
-            left = slot.call.id.attempt < self.plan.crash_retries and not slot.in_flight
+            left = slot.call.id.attempt < group.terms.plan.crash_retries and not slot.in_flight
             if event.crashed and wanted and left and slot.waiting and not slot.known:
                 actions += [*self._covering.cleared(group, event.call.place), group.resend(slot)]
         return actions + self._progress(group, event.now)
@@ -200,28 +211,18 @@ class GroupMachine:
     @_on(ev.Encoded)
     def _on_encoded(self, event: ev.Encoded) -> list[Action]:
         group = self._register.encoding(event.group)
-        wanted = group.phase is Phase.ENCODING
-        group.step(Step.PARITY_SENT)
-        group.encoding = False
-        return [*(group.send_parities(self.plan.r) if wanted else []), *self._after(group)]
+        return [*group.encoded(), *self._after(group)]
 
     @_on(ev.EncodeFailed)
     def _on_encode_failed(self, event: ev.EncodeFailed) -> list[Action]:
         group = self._register.encoding(event.group)
-        group.step(Step.ENCODE_FAILED)
-        group.encoding = False
+        group.encode_failed()
         return self._after(group)
 
     @_on(ev.Reconstructed)
     def _on_reconstructed(self, event: ev.Reconstructed) -> list[Action]:
         group = self._register.decoding(event.group, event.slots)
-        actions: list[Action] = []
-        for index in event.slots:
-            slot = group.slots[index]
-            slot.decoding = Decoding.IDLE
-            lateness = max(0.0, event.now - slot.dispatched - self.plan.hold_off_s)
-            actions += group.resolve(index, Outcome.RECONSTRUCTED, lateness_s=lateness)
-        return actions + self._progress(group, event.now)
+        return reconstructed(group, event.slots, event.now) + self._progress(group, event.now)
 
     @_on(ev.ReconstructFailed)
     def _on_reconstruct_failed(self, event: ev.ReconstructFailed) -> list[Action]:
@@ -232,15 +233,14 @@ class GroupMachine:
 
     def _progress(self, group: Group, now: float) -> list[Action]:
         """Use what can stand in for an answer, its hold-off having passed; then clear up."""
-        actions = use_backups(group, self.plan.hold_off_s, now) if self.plan.backup else []
-        if self._code is not None and group.parities:
-            actions += reconstruct(group, self._code, self.plan.hold_off_s, now)
+        actions = use_backups(group, now) if group.terms.plan.backup else []
+        if group.parities:
+            actions += reconstruct(group, now)
         return actions + self._after(group)
 
     def _after(self, group: Group) -> list[Action]:
         """Give up what is hopeless, settle, and let go of the group when nothing is left of it."""
-        actions = give_up(group, self._code, self.plan.r, self.plan.has_default)
-        actions += settle(group)
+        actions = [*give_up(group), *settle(group)]
         self._register.prune(group)
         if group.phase is Phase.FORGOTTEN:
             actions += stop_hold_offs(group) + self._covering.stop_hedges(group)
@@ -263,7 +263,7 @@ class GroupMachine:
         if kind is TimerKind.HEDGE:
             return self._covering.hedge_due(group, event.timer.slot, event.now)
         # The driver's clock may read a hair before the time it was asked for; the timer fires once.
-        due = group.slots[event.timer.slot].dispatched + self.plan.hold_off_s
+        due = group.slots[event.timer.slot].dispatched + group.terms.plan.hold_off_s
         return self._progress(group, max(event.now, due))
 
     @_on(ev.Cancelled)
@@ -279,14 +279,10 @@ class GroupMachine:
             if not timed_out:
                 return self._abandon(query)
             # Still in a batch that is being collected: send the batch, then answer its late member.
-            lane = next(b.lane for b in self._batchers.values() if query in b.pending)
-            batch = self._batchers[lane].take()
-            assert batch is not None
-            sent = self._place(batch, lane, now)
-            stop = CancelTimer(self._batchers[lane].timer)
-            return [stop, *sent, *self._leave(query, why, now, timed_out=True)]
+            sent = self._send(holding(query, self._batchers.values()), now)
+            return [*sent, *self._leave(query, why, now, timed_out=True)]
         group = self._register.groups[place[0]]
-        default = timed_out and self.plan.has_default
+        default = timed_out and group.terms.plan.has_default
         outcome = Outcome.DEFAULT if default else Outcome.FAILED
         actions = group.resolve(
             place[1], outcome, only=query, error=None if default else why, timed_out=timed_out

@@ -5,12 +5,13 @@ from __future__ import annotations
 from parm_ray.core import Outcome
 from parm_ray.groups.actions import Action, CancelTimer, Reconstruct, StartTimer
 from parm_ray.groups.events import Timer, TimerKind
-from parm_ray.groups.group import Decoding, Group, Recoverer, Slot
+from parm_ray.groups.group import Decoding, Group, Slot
 from parm_ray.groups.transitions import CallState
 
 
-def use_backups(group: Group, hold_off_s: float, now: float) -> list[Action]:
+def use_backups(group: Group, now: float) -> list[Action]:
     """Answer with the backup model what the deployed model has not answered by the hold-off."""
+    hold_off_s = group.terms.plan.hold_off_s
     actions: list[Action] = []
     for index, slot in enumerate(group.slots):
         backup = slot.backup
@@ -24,8 +25,10 @@ def use_backups(group: Group, hold_off_s: float, now: float) -> list[Action]:
     return actions
 
 
-def reconstruct(group: Group, code: Recoverer, hold_off_s: float, now: float) -> list[Action]:
+def reconstruct(group: Group, now: float) -> list[Action]:
     """Decode what waits, can be decoded, and whose hold-off has passed."""
+    code, hold_off_s = group.terms.code, group.terms.plan.hold_off_s
+    assert code is not None, "parities were sent without a code"
     actions: list[Action] = []
     ready: list[int] = []
     for index in sorted(code.recoverable(group.present, group.answered(), group.parity_rows())):
@@ -39,6 +42,17 @@ def reconstruct(group: Group, code: Recoverer, hold_off_s: float, now: float) ->
             ready.append(index)
     if ready:
         actions.append(Reconstruct(group.id, tuple(ready)))
+    return actions
+
+
+def reconstructed(group: Group, slots: tuple[int, ...], now: float) -> list[Action]:
+    """Answer the queries of these slots that still wait with what was decoded."""
+    actions: list[Action] = []
+    for index in slots:
+        slot = group.slots[index]
+        slot.decoding = Decoding.IDLE
+        lateness = max(0.0, now - slot.dispatched - group.terms.plan.hold_off_s)
+        actions += group.resolve(index, Outcome.RECONSTRUCTED, lateness_s=lateness)
     return actions
 
 

@@ -53,10 +53,17 @@ class Budget:
         """What was taken last was not used."""
         self._tokens = min(self._tokens + 1, self._cap)
 
-    def retune(self, ratio: float) -> None:
-        """Earn that much from now on; what was saved is cut to what the new ratio could have saved."""
+    def retune(self, ratio: float, floor_per_s: float | None = None) -> None:
+        """Earn that much from now on; what was saved is cut to what the new rates could have saved.
+
+        floor_per_s: None = as before. Raises ValueError, changing nothing, for arguments out of range.
+        """
         if not 0 <= ratio <= 1:
             raise ValueError(f"ratio: expected 0..1, got {ratio}")
+        if floor_per_s is not None:
+            if not (math.isfinite(floor_per_s) and floor_per_s >= 0):
+                raise ValueError(f"floor_per_s: expected >= 0 a second, got {floor_per_s}")
+            self.floor_per_s = floor_per_s
         self.ratio = ratio
         self._tokens = min(self._tokens, self._cap)
 

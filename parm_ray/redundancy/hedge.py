@@ -82,6 +82,22 @@ class Hedger:
         self._delay = hedge.delay_s
         self._fresh = 0
 
+    def follow(self, hedge: Hedge) -> Hedger:
+        """Return a hedger by another rule (itself for the same) that goes on with what this one has.
+
+        The times that calls took are copied; the budget is one for both, retuned to the new rule's: while
+        batches that began under this one are still hedged by it, both together keep within it.
+        """
+        if hedge == self._hedge:
+            return self
+        after = Hedger(hedge)
+        self._budget.retune(hedge.budget_ratio, hedge.budget_floor_per_s)
+        after._budget = self._budget
+        after._times.extend(self._times)
+        if hedge.rule != "fixed" and len(after._times) >= hedge.least:
+            after._learn()
+        return after
+
     @property
     def delay_s(self) -> float | None:
         """Seconds of service after which a batch is sent again; None = not known yet."""
@@ -97,18 +113,23 @@ class Hedger:
 
     def observe(self, seconds: float) -> None:
         """A call took that long in service."""
-        if self._hedge.rule == "fixed":
-            return
         self._times.append(seconds)
+        if self._hedge.rule == "fixed":
+            # Kept all the same: another rule may follow.
+            return
         self._fresh += 1
         known = len(self._times)
         if known >= self._hedge.least and (self._fresh >= REFRESH or known == self._hedge.least):
-            self._fresh = 0
-            times = np.sort(np.fromiter(self._times, dtype=np.float64))
-            if self._hedge.rule == "quantile":
-                self._delay = float(times[min(known - 1, math.ceil(self._hedge.quantile * known) - 1)])
-            else:
-                self._delay = best_delay(times, self._hedge.quantile, self._hedge.budget_ratio)
+            self._learn()
+
+    def _learn(self) -> None:
+        self._fresh = 0
+        known = len(self._times)
+        times = np.sort(np.fromiter(self._times, dtype=np.float64))
+        if self._hedge.rule == "quantile":
+            self._delay = float(times[min(known - 1, math.ceil(self._hedge.quantile * known) - 1)])
+        else:
+            self._delay = best_delay(times, self._hedge.quantile, self._hedge.budget_ratio)
 
 
 def best_delay(times: NDArray[np.float64], q: float, max_rate: float) -> float:

@@ -62,9 +62,31 @@ class RedundancyPlan:
     crash_retries: int = 1
 
     @property
+    def name(self) -> str:
+        """Its mechanisms in short, without delays and budgets: "coded k=2, hedges". A metric's label."""
+        first: str = self.kind
+        if self.coded:
+            first = f"coded k={self.k}" + (f" r={self.r}" if self.r > 1 else "")
+        elif self.copies > 1:
+            first = f"{self.copies} copies" + (", first to start" if self.keeps_first_start else "")
+        more = [", hedges"] if self.hedge is not None and self.kind != "hedged" else []
+        more += [", copies when idle"] if self.copy_share is not None else []
+        return "".join([first, *more])
+
+    @property
     def coded(self) -> bool:
         """Whether groups get parity queries."""
         return self.r > 0
+
+    @property
+    def keeps_first_start(self) -> bool:
+        """Whether of several calls the first to start goes on alone."""
+        return self.copies > 1 and self.keep == "start"
+
+    @property
+    def wants_starts(self) -> bool:
+        """Whether the machine has to be told when calls start."""
+        return self.hedge is not None or self.keeps_first_start
 
     @property
     def sends_copies(self) -> bool:

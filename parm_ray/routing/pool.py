@@ -49,8 +49,18 @@ class CallQueue(Protocol[C]):
     def start(self, now: float, used_nodes: UsedNodes = nowhere) -> Placement[C] | None:
         """Take the next call that can start and mark its replica busy; None if nothing can."""
 
+    def claim(self, call: C, group: Hashable, not_on: str) -> str | None:
+        """Start a call that does not wait, if nobody else does: return its idle replica, None = no start.
+
+        not_on: a replica that will not do. As for low-priority calls the reserve stays idle. The call is no
+        member of its group: where the others go does not depend on it.
+        """
+
     def finish(self, call: C, replica: str, *, crashed: bool = False) -> None:
         """The call has ended, well or not. Harmless for a replica that is gone."""
+
+    def reserve(self, share: float | None) -> None:
+        """Leave that share of all slots idle when low-priority work starts, from now on; see `Reserve`."""
 
     @property
     def queued(self) -> int:
@@ -92,6 +102,18 @@ class OverReplicas(Generic[C]):
         self._running_low.discard(call)
         self._replicas.end(call, replica, crashed=crashed)
 
+    def claim(self, call: C, group: Hashable, not_on: str) -> str | None:
+        if self.queued or self.queued_low or not self._low_may_start():
+            return None
+        replica = self._replicas.pick(group)
+        if replica is None or replica == not_on:
+            return None
+        self._begin_low(call, call, replica)
+        return replica
+
+    def reserve(self, share: float | None) -> None:
+        self._reserve.use(share)
+
     def _ordinary_came(self) -> None:
         """Let the reserve know how busy an ordinary call finds the pool; a replica that rests is no use."""
         everything = len(self._replicas) * self.slots
@@ -107,6 +129,14 @@ class OverReplicas(Generic[C]):
         self._running_low.add(call)
         self._replicas.begin(call, group, replica)
         return Placement(call, replica)
+
+    @property
+    def queued(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def queued_low(self) -> int:
+        raise NotImplementedError
 
     @property
     def busy(self) -> int:

@@ -24,6 +24,14 @@ class Reserve:
         self.follows = share is None
         self.share = UNKNOWN if share is None else share
 
+    def use(self, share: float | None) -> None:
+        """Go by another share from now on; a mean that is followed already is kept."""
+        if share is not None:
+            self.share = share
+        elif not self.follows:
+            self.share = UNKNOWN
+        self.follows = share is None
+
     def slots(self, of: int) -> float:
         """How many of so many slots have to stay idle."""
         # A mean is never quite 0 or 1: the nearest whole number of slots.

@@ -13,6 +13,7 @@ from ray.serve.config import RequestRouterConfig
 from parm_ray.config import PoolSettings, Settings
 from parm_ray.core import ConfigError
 from parm_ray.models.manifest import Manifest, load_manifest
+from parm_ray.serve.adviser import Adviser
 from parm_ray.serve.deployments import BackupModel, DeployedModel, ParityModel, SharedModel
 from parm_ray.serve.ingress import Ingress
 
@@ -20,6 +21,7 @@ ROUTER = "parm_ray.serve.request_router:PlacedRouter"
 
 # Deployment names are what YAML files and dashboards refer to; they do not change.
 INGRESS, DEPLOYED, PARITY, BACKUP = "Ingress", "DeployedModel", "ParityModel", "BackupModel"
+ADVISER = "Adviser"
 
 
 def build(settings: Settings) -> Application:
@@ -39,7 +41,16 @@ def build(settings: Settings) -> Application:
         graceful_shutdown_wait_loop_s=0.5,
         request_router_config=placed if settings.ingress.engine else usual,
     )(Ingress)
-    return ingress.bind(settings, manifest, deployed, backup, *parities)
+    return ingress.bind(settings, manifest, deployed, backup, _adviser(settings), *parities)
+
+
+def _adviser(settings: Settings) -> Application | None:
+    """The deployment that changes the plan, where the settings want one."""
+    auto = settings.auto
+    if auto is None:
+        return None
+    options = {"num_cpus": auto.num_cpus}
+    return serve.deployment(name=ADVISER, ray_actor_options=options)(Adviser).bind(settings, auto)
 
 
 def pools(

@@ -13,7 +13,7 @@ from parm_ray.codes import Code
 from parm_ray.config import PoolSettings, Settings
 from parm_ray.core import Clock, Observer
 from parm_ray.groups import GroupMachine
-from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
+from parm_ray.groups.lanes import BACKUP, DEPLOYED, SHADOW, Lane
 from parm_ray.models.loading import fill_of
 from parm_ray.models.manifest import Manifest
 from parm_ray.routing import make_queue
@@ -23,6 +23,7 @@ from parm_ray.serve.driver import Driver
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.pool import Pool
 from parm_ray.serve.recorder import QueryRecorder
+from parm_ray.serve.shadow import Shadows
 from parm_ray.serve.trace import GroupTrace
 from parm_ray.serve.transport import HandleTransport
 
@@ -37,6 +38,7 @@ def assemble(
     observer: Observer,
     clock: Clock,
     recorder: QueryRecorder | None = None,
+    shadows: Shadows | None = None,
 ) -> Driver:
     """Return a driver whose pools follow their deployments' replicas. Call it on the ingress's loop."""
     plan = settings.redundancy_plan()
@@ -46,8 +48,8 @@ def assemble(
         batch_size=settings.batch.max_size,
         batch_wait_s=settings.batch.wait_ms / 1e3,
         grant=lambda: room(driver.parity_queues(), settings.plan.max_queued_parity),
-        spare=lambda: spare(driver.parity_queues(), plan.eager_share),
-        idle=lambda: pair(driver.pools[DEPLOYED].queue, plan.copy_share),
+        spare=lambda share: spare(driver.parity_queues(), share),
+        idle=lambda share: pair(driver.pools[DEPLOYED].queue, share),
     )
     driver = Driver(
         machine,
@@ -85,14 +87,16 @@ def assemble(
             driver.losses.ended if first and driver.losses is not None else driver.ended,
             clock,
             low=[lane for lane in lanes if lane >= 0 and first],
-            on_start=driver.started if first and machine.wants_starts else None,
+            on_start=driver.started if first else None,
             other_nodes=lambda group: _nodes_elsewhere(driver, name, group),
+            shadows=shadows if first else None,
         )
         driver.pools.update(dict.fromkeys(lanes, added))
         board_of(handle.app_name, handle.deployment_name).subscribe(added.set_replicas)
 
     rows = range(len(settings.parity)) if settings.plan.pool == "shared" else ()
-    add("deployed", deployed, settings.model, (DEPLOYED, *rows))
+    more = (SHADOW,) if shadows is not None else ()
+    add("deployed", deployed, settings.model, (DEPLOYED, *rows, *more))
     for row, handle in enumerate(parities):
         add(f"parity{row}", handle, settings.parity[row], (row,))
     if backup is not None and settings.backup is not None:

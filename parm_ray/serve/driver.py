@@ -20,24 +20,27 @@ from parm_ray.core import (
     CallKind,
     Clock,
     DeadlineExceeded,
+    InvalidInput,
     ModelFailed,
     Observer,
     Outcome,
     Overloaded,
     QueryId,
-    QueryRecord,
 )
 from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
+from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing.room import Parity
 from parm_ray.serve.coding import Coding
 from parm_ray.serve.losses import OneLossPerGroup
 from parm_ray.serve.payloads import Payloads
+from parm_ray.serve.plan_change import served
 from parm_ray.serve.pool import Ended, Pool
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import QueryRecorder
+from parm_ray.serve.timers import LoopTimers
 from parm_ray.serve.trace import GroupTrace
 from parm_ray.serve.waiting import Waiting
 
@@ -52,7 +55,8 @@ class Driver:
 
     pools: the pool of each lane; several lanes may have one in common. fill: what an absent slot
     contributes to an encoding. default: the default answer, `[*output]`, or None. losses: the emulated
-    losses that stand between the deployed pool and `ended`, if any.
+    losses that stand between the deployed pool and `ended`, if any. submitted, refused: queries since the
+    start, and those that found the queue full; copied: batches that were sent to the deployed pool again.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class Driver:
         recorder: QueryRecorder | None = None,
     ) -> None:
         self.machine = machine
+        self._code = code
         self.payloads = Payloads()
         self.pools: dict[Lane, Pool] = {}
         self._coding = Coding(code, self.payloads, self.feed, observer, clock, fill)
@@ -79,9 +84,10 @@ class Driver:
         self.trace = trace
         self.losses: OneLossPerGroup | None = None
         self._recorder = recorder
+        self.submitted, self.refused, self.copied = 0, 0, 0
         self._ids = count()
         self._waiting: dict[QueryId, Waiting] = {}
-        self._timers: dict[ev.Timer, asyncio.TimerHandle] = {}
+        self._timers = LoopTimers(clock, lambda timer: self.feed(ev.TimerFired(timer, self._clock())))
         self._events: deque[ev.Event] = deque()
         self._feeding = False
 
@@ -94,6 +100,7 @@ class Driver:
         pool = self.pools[DEPLOYED]
         room = self._max_queued - pool.queue.queued
         if queries * self.machine.plan.copies > max(room, 0):
+            self.refused += queries
             raise Overloaded(
                 f"{pool.queue.queued} batches wait, at most {self._max_queued} may", pool.wait_s()
             )
@@ -109,6 +116,7 @@ class Driver:
         query, now = QueryId(next(self._ids)), self._clock()
         future: asyncio.Future[Prediction] = loop.create_future()
         self._waiting[query] = Waiting(array, future, now)
+        self.submitted += 1
         future.add_done_callback(
             lambda f: self.feed(ev.Cancelled(query, self._clock())) if f.cancelled() else None
         )
@@ -142,6 +150,21 @@ class Driver:
         """Close open batches and groups now."""
         self.feed(ev.Flush(self._clock()))
 
+    def use(self, plan: RedundancyPlan) -> bool:
+        """Let what begins from now on begin under another plan; groups that began keep theirs.
+
+        Returns False for the plan in force. Deadline, default answer and retries stay. Raises InvalidInput,
+        changing nothing, for a plan without its pools or code here; see `plan_change.served`.
+        """
+        if self.losses is not None:
+            raise InvalidInput("plan", "no other one with model.emulate.lose", plan.name)
+        if (plan := served(plan, self.machine.plan, self._code, self.pools)) == self.machine.plan:
+            return False
+        self.feed(ev.UsePlan(plan, self._clock()))
+        for pool in self.distinct_pools() if plan.coded else ():
+            pool.use_reserve(plan.idle_reserve)
+        return True
+
     # -- events and actions --------------------------------------------------------------------
 
     def feed(self, event: ev.Event) -> None:
@@ -167,8 +190,9 @@ class Driver:
             self.trace.note(item, self._clock())
 
     def started(self, call: CallId) -> None:
-        """A pool call has started. Wired where the machine `wants_starts`."""
-        self.feed(ev.Started(call, self._clock()))
+        """A call of the deployed pool has started."""
+        if self.machine.wants_start(call.group):
+            self.feed(ev.Started(call, self._clock()))
 
     def ended(self, ended: Ended) -> None:
         """A pool call has ended."""
@@ -197,6 +221,7 @@ class Driver:
 
     @_do(act.DispatchCopy)
     def _dispatch_copy(self, action: act.DispatchCopy) -> None:
+        self.copied += action.call.kind is CallKind.COPY and action.call.attempt == 0
         self.pools[lane_of(action.call)].push(action.call, self.payloads.batch(action.call, None))
 
     @_do(act.DispatchParity)
@@ -218,19 +243,7 @@ class Driver:
         now = self._clock()
         if self.losses is not None:
             self.losses.resolved(action.group, action.slot)
-        self._observer.resolved(
-            QueryRecord(
-                action.query,
-                waiting.submitted,
-                now,
-                action.outcome,
-                action.group,
-                action.slot,
-                action.lateness_s,
-                action.attempts,
-                action.error,
-            )
-        )
+        self._observer.resolved(waiting.record(action, now))
         if waiting.future.done():
             return
         if action.outcome is Outcome.FAILED:
@@ -280,16 +293,8 @@ class Driver:
 
     @_do(act.StartTimer)
     def _start_timer(self, action: act.StartTimer) -> None:
-        loop = asyncio.get_running_loop()
-        self._timers[action.timer] = loop.call_later(
-            max(0.0, action.at - self._clock()), self._fire, action.timer
-        )
+        self._timers.start(action.timer, action.at)
 
     @_do(act.CancelTimer)
     def _cancel_timer(self, action: act.CancelTimer) -> None:
-        if (handle := self._timers.pop(action.timer, None)) is not None:
-            handle.cancel()
-
-    def _fire(self, timer: ev.Timer) -> None:
-        del self._timers[timer]
-        self.feed(ev.TimerFired(timer, self._clock()))
+        self._timers.cancel(action.timer)

@@ -7,6 +7,7 @@ Requests are parsed and answers written by `protocol`; what is answered comes fr
 # then takes a parameter whose annotation is the string "Request" for a query parameter.
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -25,16 +26,20 @@ from parm_ray.core import InvalidInput, ParmError, UnknownModel, monotonic
 from parm_ray.groups.lanes import DEPLOYED
 from parm_ray.models.loading import plan_code
 from parm_ray.models.manifest import Manifest
+from parm_ray.redundancy import RedundancyPlan, ShadowDraw
 from parm_ray.serve import protocol, responses, schemas
 from parm_ray.serve.assembly import assemble
 from parm_ray.serve.body import read_body
 from parm_ray.serve.fleet.signals import EngineSignals
+from parm_ray.serve.following import Following, Report
 from parm_ray.serve.http_errors import status_of
 from parm_ray.serve.intake import check_deadline, check_queries, check_query, check_redundancy
 from parm_ray.serve.metrics import ServeObserver
+from parm_ray.serve.observations import Observations
 from parm_ray.serve.prediction import Prediction
 from parm_ray.serve.recorder import recorder_of
-from parm_ray.serve.stats import IngressStats
+from parm_ray.serve.shadow import Shadows
+from parm_ray.serve.stats import IngressStats, repeat
 
 api = FastAPI(
     title="parm_ray",
@@ -65,6 +70,7 @@ class Ingress:
         manifest: Manifest,
         deployed: DeploymentHandle,
         backup: DeploymentHandle | None,
+        adviser: DeploymentHandle | None,
         *parities: DeploymentHandle,
     ) -> None:
         self._settings = settings
@@ -77,15 +83,30 @@ class Ingress:
             parity = settings.parity[0].artifact
             code = plan_code(plan.encoder, plan.decoder, plan.k, plan.r, manifest.input, parity)
         observer = ServeObserver(self._name, plan.k if coded else 1)
-        self._recorder = recorder_of(
-            settings.record, manifest, serve.get_replica_context().replica_id.unique_id, observer.recorded
-        )
+        me = serve.get_replica_context().replica_id.unique_id
+        self._recorder = recorder_of(settings.record, manifest, me, observer.recorded)
+        shadows = None
+        if settings.shadow is not None:
+            shadows = Shadows(ShadowDraw(settings.shadow.shadow(), random.Random()), observer.shadowed)
         self._driver = assemble(
-            settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder
+            settings, manifest, code, deployed, parities, backup, observer, monotonic, self._recorder, shadows
         )
         self._stats = IngressStats(self._driver, observer, monotonic)
         self._limits = protocol.Limits(**settings.limits.model_dump())
-        self._reporting = asyncio.get_running_loop().create_task(self._stats.report_forever(1.0))
+        self._observer = observer
+        self._observations = Observations(
+            self._driver, observer.outcomes, monotonic, me, lambda: (observer.agreed, observer.compared_total)
+        )
+        observer.plan_in_force(self._driver.machine.plan.name)
+        self._following: Following | None = None
+        if adviser is not None and settings.auto is not None:
+            self._following = Following(adviser.exchange.remote, self._report, self._use)
+            self._follow = asyncio.get_running_loop().create_task(
+                self._following.forever(settings.auto.exchange_s)
+            )
+        self._reporting = asyncio.get_running_loop().create_task(
+            repeat(1.0, self._stats.report, self._observations.tick)
+        )
 
     async def __del__(self) -> None:
         """Serve's way to say that the replica stops; it may come before `__init__` is through."""
@@ -131,6 +152,32 @@ class Ingress:
     def stats(self) -> dict[str, Any]:
         """Counters and queue state of this ingress replica."""
         return self._stats.page()
+
+    async def observations(self) -> dict[str, Any]:
+        """What this ingress replica has seen in the last minute; see `Observations.page`.
+
+        `auto`: what the adviser said last, null without one; see `Following.page`.
+        """
+        auto = None if self._following is None else self._following.page()
+        return self._observations.page() | {"auto": auto}
+
+    def _report(self) -> Report:
+        page = self._observations.page()
+        return Report(page["ingress"], page, self._driver.machine.plan)
+
+    def _use(self, plan: RedundancyPlan, reason: str) -> None:
+        if self._driver.use(plan):
+            self._observer.plan_in_force(self._driver.machine.plan.name, reason)
+
+    async def use_plan(self, plan: RedundancyPlan) -> None:
+        """Let this ingress replica go by another plan from the next group on; see `Driver.use`.
+
+        Raises InvalidInput for a plan that the server has no pools or no code for, and where an adviser says
+        what the plan is.
+        """
+        if self._following is not None:
+            raise InvalidInput("plan", "none, with settings.auto the adviser chooses it", plan.name)
+        self._use(plan, "asked")
 
     # -- as an engine of a fleet ---------------------------------------------------------------
 
@@ -229,6 +276,13 @@ class Ingress:
         """Counters and queue state of the ingress replica that answers."""
         self._check_model(model, None)
         return self._stats.page()
+
+    @api.get("/v2/models/{model}/observations")
+    async def http_observations(self, model: str) -> Response:
+        """What calls took, rates and shares in the last minute, of the ingress replica that answers."""
+        self._check_model(model, None)
+        # Written at once: FastAPI would look at each of thousands of numbers first, on this loop.
+        return JSONResponse(await self.observations())
 
     @api.get("/v2/models/{model}/groups")
     async def http_groups(self, model: str) -> Sequence[dict[str, Any]]:

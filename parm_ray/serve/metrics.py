@@ -33,6 +33,7 @@ class ServeObserver:
         self.recorded_rows: Tally[str] = Tally()
         self.agreed = 0
         self.compared_total = 0
+        self._plan: str | None = None
         self._answers = metrics.Counter(
             "parm_answers", description="Queries by outcome.", tag_keys=keys("model", "outcome")
         )
@@ -80,6 +81,21 @@ class ServeObserver:
             "parm_recorded_queries",
             description="Queries drawn for recording, by what became of them.",
             tag_keys=keys("model", "result"),
+        )
+        self._shadows = metrics.Counter(
+            "parm_shadow_calls",
+            description="Batches drawn to be run twice for measuring, by what became of them.",
+            tag_keys=keys("model", "result"),
+        )
+        self._in_force = metrics.Gauge(
+            "parm_plan_in_force",
+            description="1 for the plan that new groups go by, 0 for those that were in force before.",
+            tag_keys=keys("model", "plan"),
+        )
+        self._changes = metrics.Counter(
+            "parm_plan_changes",
+            description="Changes of the plan, by reason.",
+            tag_keys=keys("model", "reason"),
         )
         self._queue = metrics.Gauge(
             "parm_queued_batches",
@@ -129,6 +145,19 @@ class ServeObserver:
         """`rows` queries that were drawn for recording were written, or not: `result`."""
         self.recorded_rows[result] += rows
         self._recorded.inc(rows, tags={"result": result})
+
+    def shadowed(self, result: str) -> None:
+        """A batch that was drawn to be run twice has been, or not: `result`."""
+        self._shadows.inc(1, tags={"result": result})
+
+    def plan_in_force(self, plan: str, reason: str | None = None) -> None:
+        """New groups go by this plan, changed to for `reason`; None = from the start."""
+        if self._plan is not None:
+            self._in_force.set(0, tags={"plan": self._plan})
+        self._in_force.set(1, tags={"plan": plan})
+        self._plan = plan
+        if reason is not None:
+            self._changes.inc(1, tags={"reason": reason})
 
     def report(self, pools: dict[str, tuple[int, float]]) -> None:
         """Set the gauges; `pools` maps a name to (queued batches, utilisation 0..1). Called each second."""

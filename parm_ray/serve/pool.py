@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parm_ray.core import CallId, Clock, monotonic
-from parm_ray.groups.lanes import Lane, is_first, lane_of
+from parm_ray.groups.lanes import SHADOW, Lane, is_first, lane_of
 from parm_ray.routing import CallQueue, UsedNodes, nowhere
+from parm_ray.serve.shadow import Shadows
 from parm_ray.serve.transport import ReplicaGone, Transport
 
 Array = NDArray[np.generic]
+
+CALLS_KEPT = 5000
+"""Of how many calls per lane it is remembered how long they took."""
+
+
+class Timed(NamedTuple):
+    """One call that left its replica. ended_at: on the pool's clock. seconds: from the start of the call.
+
+    by_itself: it was answered. False: its replica died under it, and all that is known of the time it takes
+    is that it is more than that.
+    """
+
+    ended_at: float
+    seconds: float
+    by_itself: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +52,8 @@ class Pool:
     transports: how the calls of each lane reach a replica; one, or several where replicas hold several
     models. low: lanes whose calls start only when slots would stay idle. on_end: called on the loop once
     per started call; on_start: when it starts, None = nobody asks. other_nodes: nodes where members of
-    a group run in the other pools, asked when a call is placed.
+    a group run in the other pools, asked when a call is placed. times: the last CALLS_KEPT calls of each
+    lane; failed: calls of each lane of which the model raised. shadows: None = no batch is shadowed.
     """
 
     def __init__(
@@ -49,6 +67,7 @@ class Pool:
         low: Collection[Lane] = (),
         on_start: Callable[[CallId], None] | None = None,
         other_nodes: UsedNodes = nowhere,
+        shadows: Shadows | None = None,
     ) -> None:
         self.name = name
         self.queue = queue
@@ -59,6 +78,8 @@ class Pool:
         self.calls_by_lane: defaultdict[Lane, int] = defaultdict(int)
         self._busy_s: defaultdict[Lane, float] = defaultdict(float)
         self.nodes: dict[str, str] = {}
+        self.times: defaultdict[Lane, deque[Timed]] = defaultdict(lambda: deque(maxlen=CALLS_KEPT))
+        self.failed: defaultdict[Lane, int] = defaultdict(int)
         self._since: dict[CallId, float] = {}
         self._payloads: dict[CallId, Array] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,6 +89,7 @@ class Pool:
         self._on_start = on_start
         self._clock = clock
         self._other_nodes = other_nodes
+        self.shadows = shadows
 
     def push(self, call: CallId, payload: Array) -> None:
         """Queue a call and start what can start."""
@@ -79,6 +101,12 @@ class Pool:
     def holds_low(self, lane: Lane) -> bool:
         """Whether the lane's calls are of low priority here."""
         return lane in self._low
+
+    def use_reserve(self, share: float | None) -> None:
+        """Where some calls are of low priority: leave that share of the slots idle, see `Reserve`."""
+        if self._low:
+            self.queue.reserve(share)
+            self.pump()
 
     def withdraw(self, call: CallId) -> bool:
         """Remove a call that has not started; whether it was there."""
@@ -101,16 +129,32 @@ class Pool:
     def pump(self) -> None:
         """Start calls while a replica is free."""
         while (placed := self.queue.start(self._clock(), self._other_nodes)) is not None:
-            self._since[placed.call] = self._clock()
             batch = self._payloads.pop(placed.call)
-            # A context that belongs to no request: Serve gives the call an id of its own, and a
-            # client that disconnects cannot cancel work that its neighbours share.
-            loop = asyncio.get_running_loop()
-            task = contextvars.Context().run(loop.create_task, self._run(placed.call, placed.replica, batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(placed.call, placed.replica, batch)
             if self._on_start is not None:
                 self._on_start(placed.call)
+            if self.shadows is not None:
+                self._shadow(self.shadows, placed.call, placed.replica, batch)
+
+    def _start(self, call: CallId, replica: str, batch: Array) -> None:
+        self._since[call] = self._clock()
+        # A context that belongs to no request: Serve gives the call an id of its own, and a
+        # client that disconnects cannot cancel work that its neighbours share.
+        loop = asyncio.get_running_loop()
+        task = contextvars.Context().run(loop.create_task, self._run(call, replica, batch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _shadow(self, shadows: Shadows, call: CallId, replica: str, batch: Array) -> None:
+        """Run the batch on another replica, too, if it was drawn and one is idle."""
+        if (shadow := shadows.wanted(call, self._clock())) is None:
+            return
+        other = self.queue.claim(shadow, call.group, replica)
+        if other is None:
+            shadows.not_sent()
+            return
+        shadows.sent(shadow)
+        self._start(shadow, other, batch)
 
     async def _run(self, call: CallId, replica: str, batch: Array) -> None:
         crashed, lane = False, lane_of(call)
@@ -121,7 +165,13 @@ class Pool:
             ended = Ended(call, error=f"replica {replica} is gone ({error})", crashed=True)
         except Exception as error:
             ended = Ended(call, error=f"{type(error).__name__}: {error}")
-        spent = self._clock() - self._since.pop(call)
+        now = self._clock()
+        spent = now - self._since.pop(call)
+        if ended.outputs is not None or crashed:
+            self.times[lane].append(Timed(now, spent, not crashed))
+        else:
+            # A model that raised says nothing of how long an answer takes.
+            self.failed[lane] += 1
         self._busy_s[lane] += spent
         self.calls_by_lane[lane] += 1
         calls, busy = self.by_replica.get(replica, (0, 0.0))
@@ -135,8 +185,18 @@ class Pool:
         self.queue.finish(call, replica, crashed=crashed)
         if crashed and (back_at := self.queue.suspend(replica, self._clock())) is not None:
             asyncio.get_running_loop().call_later(back_at - self._clock() + 0.001, self.pump)
-        self._on_end(ended)
+        if self.shadows is not None:
+            self.shadows.ended(call, now, spent, answered=ended.outputs is not None)
+        if lane != SHADOW:
+            self._on_end(ended)
         self.pump()
+
+    def running_s(self) -> dict[Lane, list[float]]:
+        """For how many seconds the calls that run have been running, by lane."""
+        now, running = self._clock(), defaultdict[Lane, list[float]](list)
+        for call, since in self._since.items():
+            running[lane_of(call)].append(now - since)
+        return running
 
     @property
     def outstanding(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
 from parm_ray.core import Clock
@@ -86,8 +87,10 @@ class IngressStats:
             self._last[pool.name] = (now, busy)
         self._observer.report(gauges)
 
-    async def report_forever(self, every_s: float) -> None:
-        """Report until cancelled."""
-        while True:
-            await asyncio.sleep(every_s)
-            self.report()
+
+async def repeat(every_s: float, *what: Callable[[], None]) -> None:
+    """Call each of them, every so many seconds, until cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        for one in what:
+            one()

@@ -16,6 +16,7 @@ _PREFIX = {
     CallKind.PARITY: "parity_",
     CallKind.COPY: "copy_",
     CallKind.BACKUP: "backup_",
+    CallKind.SHADOW: "shadow_",
 }
 
 

@@ -7,6 +7,8 @@ import asyncio
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.core import QueryRecord
+from parm_ray.groups.actions import Resolve
 from parm_ray.serve.prediction import Prediction
 
 Array = NDArray[np.generic]
@@ -21,3 +23,17 @@ class Waiting:
         self.array: Array | None = array
         self.future = future
         self.submitted = submitted
+
+    def record(self, answer: Resolve, now: float) -> QueryRecord:
+        """Return what is remembered of it, once it is answered."""
+        return QueryRecord(
+            answer.query,
+            self.submitted,
+            now,
+            answer.outcome,
+            answer.group,
+            answer.slot,
+            answer.lateness_s,
+            answer.attempts,
+            answer.error,
+        )

@@ -18,6 +18,7 @@ from parm_ray.groups import GroupMachine
 from parm_ray.groups import actions as act
 from parm_ray.groups import events as ev
 from parm_ray.groups.lanes import DEPLOYED, Lane, lane_of
+from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing.room import Parity
 from parm_ray.sim.pool import End, SimPool
 from parm_ray.sim.timers import Agenda, MachineTimers
@@ -61,7 +62,6 @@ class SimDriver:
         self._timers = MachineTimers(agenda, lambda timer: self.feed(ev.TimerFired(timer, agenda.now)))
         self._events: deque[ev.Event] = deque()
         self._feeding = False
-        self._deadline_s = machine.plan.deadline_s
         self._max_queued = max_queued
         self._do: dict[type, Callable[[Any], None]] = {
             act.Dispatch: self._dispatch,
@@ -89,9 +89,15 @@ class SimDriver:
         now = self._agenda.now
         # As the server refuses it; it has failed, then, before it was a query.
         if self.machine.plan.copies <= self._max_queued - self.pools[DEPLOYED].queue.queued:
-            self.feed(ev.Submit(QueryId(query), now, now + self._deadline_s))
+            self.feed(ev.Submit(QueryId(query), now, now + self.machine.plan.deadline_s))
         if query + 1 < len(self.planned):
             self._agenda.plan(float(self.planned[query + 1]), self._arrive, query + 1)
+
+    def use(self, plan: RedundancyPlan) -> None:
+        """Let what begins from now on begin under another plan, as the server does."""
+        self.feed(ev.UsePlan(plan, self._agenda.now))
+        for pool in {id(pool): pool for pool in self.pools.values()}.values() if plan.coded else ():
+            pool.use_reserve(plan.idle_reserve)
 
     def feed(self, event: ev.Event) -> None:
         """Hand an event to the machine and carry out its actions."""
@@ -108,8 +114,9 @@ class SimDriver:
             self._feeding = False
 
     def started(self, call: CallId) -> None:
-        """A pool call has started."""
-        self.feed(ev.Started(call, self._agenda.now))
+        """A call of the deployed pool has started."""
+        if self.machine.wants_start(call.group):
+            self.feed(ev.Started(call, self._agenda.now))
 
     def ended(self, call: CallId, how: End) -> None:
         """A pool call has ended."""

@@ -90,6 +90,12 @@ class SimPool:
         self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 
+    def use_reserve(self, share: float | None) -> None:
+        """Where some calls are of low priority: leave that share of the slots idle from now on."""
+        if self._low:
+            self.queue.reserve(share)
+            self.pump()
+
     def withdraw(self, call: CallId) -> bool:
         """Remove a call that waits: True. Stop it if it runs and can be stopped: it ends soon, then."""
         if self.queue.withdraw(call):

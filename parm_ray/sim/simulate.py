@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from parm_ray.core import Outcome
 from parm_ray.groups import GroupMachine
-from parm_ray.groups.group import Recoverer
 from parm_ray.groups.lanes import BACKUP, DEPLOYED, Lane
+from parm_ray.groups.terms import Recoverer, unfit
 from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing.room import pair, room, spare
 from parm_ray.sim.driver import OUTCOMES, SimDriver
@@ -98,6 +98,7 @@ def simulate(
     code: Recoverer | None = None,
     costs: Costs | None = None,
     outages: Sequence[Outage] = (),
+    changes: Sequence[tuple[float, RedundancyPlan]] = (),
     batch_size: int = 1,
     batch_wait_s: float = 0.0,
     max_queued: int = 1_000_000,
@@ -107,13 +108,17 @@ def simulate(
     """Run the group machine and the pools in virtual time until everything has ended.
 
     plan, code: as for `GroupMachine`. pools: each lane of the plan in exactly one of them. planned:
-    arrival times, seconds, ascending. max_queued, max_queued_parity: batches that may wait, beyond which
-    queries are refused and groups get no parity. seed: of the queues that draw. Raises ValueError for
-    lanes that do not fit the plan, or times that are not ascending.
+    arrival times, seconds, ascending. changes: (seconds, plan) in ascending order: what begins from then on
+    begins under that plan; pools and code are there from the start for all of them. max_queued,
+    max_queued_parity: batches that may wait, beyond which queries are refused and groups get no parity.
+    seed: of the queues that draw. Raises ValueError for lanes or a code that do not fit the plans, or times
+    that are not ascending.
     """
     if len(planned) and (np.diff(planned).min(initial=0.0) < 0 or planned[0] < 0):
         raise ValueError("planned: expected ascending times >= 0 seconds")
-    _check_lanes(plan, pools)
+    plans = [plan, *(after for _, after in changes)]
+    _check_changes(changes, code)
+    _check_lanes(plans, pools)
     costs = costs or Costs()
     agenda = Agenda()
     machine = GroupMachine(
@@ -122,8 +127,8 @@ def simulate(
         batch_size=batch_size,
         batch_wait_s=batch_wait_s,
         grant=lambda: room(driver.parity_queues(), max_queued_parity),
-        spare=lambda: spare(driver.parity_queues(), plan.eager_share),
-        idle=lambda: pair(driver.pools[DEPLOYED].queue, plan.copy_share),
+        spare=lambda share: spare(driver.parity_queues(), share),
+        idle=lambda share: pair(driver.pools[DEPLOYED].queue, share),
     )
     driver = SimDriver(
         machine,
@@ -134,13 +139,14 @@ def simulate(
         max_queued=max_queued,
     )
     made: list[SimPool] = []
+    wants_starts = any(one.wants_starts for one in plans)
     for number, spec in enumerate(pools):
         pool = SimPool(
             spec,
             agenda,
             random.Random(f"{seed}/{number}"),
             on_end=driver.ended,
-            on_start=driver.started if machine.wants_starts and DEPLOYED in spec.lanes else None,
+            on_start=driver.started if wants_starts and DEPLOYED in spec.lanes else None,
             cancel_s=costs.cancel_s,
             other_nodes=lambda group, me=number: _elsewhere(made, me, group),  # type: ignore[misc]
         )
@@ -149,15 +155,29 @@ def simulate(
     _check_outages(outages)
     for outage in outages:
         _plan_outage(agenda, made, outage)
+    for at, after in changes:
+        agenda.plan(at, driver.use, after)
     driver.run()
     return _simulated(driver, made, costs.overhead_s)
 
 
-def _check_lanes(plan: RedundancyPlan, pools: Sequence[PoolSpec]) -> None:
-    wanted = {DEPLOYED, *range(plan.r), *([BACKUP] if plan.backup else [])}
+def _check_lanes(plans: Sequence[RedundancyPlan], pools: Sequence[PoolSpec]) -> None:
+    wanted: set[Lane] = {DEPLOYED}
+    for plan in plans:
+        wanted |= {*range(plan.r), *([BACKUP] if plan.backup else [])}
     got = [lane for pool in pools for lane in pool.lanes]
     if set(got) != wanted or len(set(got)) < len(got):
         raise ValueError(f"pools: expected lanes {sorted(wanted)}, each once, got {sorted(got)}")
+
+
+def _check_changes(changes: Sequence[tuple[float, RedundancyPlan]], code: Recoverer | None) -> None:
+    before = 0.0
+    for at, plan in changes:
+        if not at >= before:
+            raise ValueError(f"changes: expected ascending times >= 0 seconds, got {at} after {before}")
+        if why := unfit(plan, code):
+            raise ValueError(f"changes: at {at} s: {why}")
+        before = at
 
 
 def _elsewhere(pools: Sequence[SimPool], me: int, group: Hashable) -> set[str]:

@@ -128,3 +128,15 @@ def wait_for(server, condition, tries=150):
             return stats
         time.sleep(0.2)
     raise AssertionError(f"never came true: {stats}")
+
+
+def test_observations_are_json_over_http(server):
+    server.infer(server.images[:4])
+    status, _, body = server.request(f"/v2/models/{server.model}/observations")
+    page = json.loads(body)
+    assert status == 200
+    assert page["plan"]["name"] == "coded k=2"
+    assert len(page["calls"]["deployed"]["seconds"]) >= 4
+    assert page["rates"]["queries"] > 0
+    assert (page["pairs"], page["shadow"], page["auto"]) == ([], None, None)
+    assert server.request("/v2/models/nobody/observations")[0] == 404

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parm_ray.codes import make_code
-from parm_ray.core import NullObserver
+from parm_ray.core import Clock, NullObserver
 from parm_ray.groups import GroupMachine
 from parm_ray.redundancy import RedundancyPlan
 from parm_ray.routing import make_queue
@@ -78,10 +78,11 @@ def rig(
     batch_size: int = 1,
     recorder: QueryRecorder | None = None,
     one_loss_per_group: bool = False,
+    clock: Clock | None = None,
     **plan: float,
 ) -> Rig:
-    """A driver over held pools. `spec` None = plan none."""
-    loop = asyncio.get_running_loop()
+    """A driver over held pools. `spec` None = plan none. clock: the loop's if none is given."""
+    clock = clock or asyncio.get_running_loop().time
     code = make_code(*spec) if spec else None
     settings = {"fill_timeout_s": 30.0, "deadline_s": 60.0, **plan}
     kind, k, r = ("coded", code.k, code.r) if code else ("none", 1, 0)
@@ -96,7 +97,7 @@ def rig(
         machine,
         code,
         observer=observer,
-        clock=loop.time,
+        clock=clock,
         max_queued=max_queued,
         default=default,
         recorder=recorder,
@@ -106,7 +107,9 @@ def rig(
     transports = {row: HeldTransport() for row in range(-1, r)}
     for row, transport in transports.items():
         on_end = driver.losses.ended if row < 0 and driver.losses else driver.ended
-        driver.pools[row] = Pool(f"pool{row}", make_queue(), {row: transport}, on_end, loop.time)
+        on_start = driver.started if row < 0 else None
+        pool = Pool(f"pool{row}", make_queue(), {row: transport}, on_end, clock, on_start=on_start)
+        driver.pools[row] = pool
         driver.pools[row].set_replicas({f"{row}/{i}": f"node{i}" for i in range(replicas)})
     return Rig(driver, transports[-1], [transports[row] for row in range(r)], observer, recorder)
 

@@ -97,7 +97,7 @@ class RandomDriver:
         if kind == "start":
             call = self.queued.pop(self.rng.randrange(len(self.queued)))
             self.running.append(call)
-            if self.machine.wants_starts:
+            if self.machine.wants_start(call.group):
                 self.feed(events.Started(call, self.now))
         elif kind == "finish":
             call = self.running.pop(self.rng.randrange(len(self.running)))

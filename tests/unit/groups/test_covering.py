@@ -115,7 +115,7 @@ def test_a_query_that_opted_out_gets_no_copies() -> None:
     ):
         machine = GroupMachine(plan)
         done = submit(machine, protected=False)
-        if machine.wants_starts:
+        if machine.wants_start(GroupId(0)):
             done += machine.handle(events.Started(OWN, 0.0))
         assert not of(actions.DispatchCopy, done)
         assert not hedge_timer(done)
