@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from parm_ray.advisor.auto import Comparison, Rival
 from parm_ray.advisor.candidates import NEVER_S, Candidate
 from parm_ray.advisor.feasible import refusal
-from parm_ray.advisor.measured import Measured
 from parm_ray.advisor.objective import Objective
 from parm_ray.advisor.observed import Seen
 from parm_ray.advisor.race import QUICK, Effort, Map, Round, race
@@ -63,7 +62,7 @@ def contest(
     nothing = _candidate(RedundancyPlan(), workload)
     # Two runs have one resample of the times: an even seed keeps them together.
     none, first, *others = race(
-        [nothing, mine, *plans], workload, objective, (together,), spread, _all, SEEDS + 2 * seed
+        [nothing, mine, *plans], workload, objective, (together,), spread, SEEDS + 2 * seed
     )
     refused = refusal(first, none, workload, _loosened(limits, mine))
     rivals = tuple(
@@ -72,10 +71,6 @@ def contest(
         if not refusal(one, none, workload, limits)
     )
     return Contest(Comparison(rivals, refused), objective)
-
-
-def _all(one: Measured, none: Measured) -> bool:
-    return True
 
 
 def _loosened(limits: Limits, mine: Candidate) -> Limits:
