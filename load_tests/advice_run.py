@@ -1,8 +1,9 @@
 """`python -m load_tests.advice_run`: does the adviser's plan do on real Serve what it said?
 
 Two patterns of slow calls (emulated accelerators, real forward passes, real HTTP) at two loads each. First
-the pattern is measured at low load, without redundancy, by a client; the adviser gets those latencies and
-nothing else. Then the advised plan and the best plan of every other kind are deployed in turn and queried at
+the pattern is measured at low load, without redundancy: the adviser gets the client's latencies, less what the
+way to the replica and back takes (the difference of the client's median and that of the calls as the ingress
+has seen them), and that way is added to what it predicts. Then the advised plan and the best plan of every other kind are deployed in turn and queried at
 the rate that was asked about, and the measured p99 is put beside the predicted one.
 """
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from load_tests import http_json
 from load_tests.cluster import ClusterError, cluster
 from load_tests.experiment.rows import measure
 from load_tests.experiment.runs import read_run
@@ -32,6 +34,7 @@ from parm_ray.advisor import EFFORTS, Advice, Candidate, Objective, ParityOffer,
 from parm_ray.config.advised import plan_settings
 from parm_ray.config.scenario import Scenario, ScenarioPlan
 from parm_ray.core import Outcome, ParmError
+from parm_ray.models.manifest import load_manifest
 from parm_ray.sim.processes import workers
 from parm_ray.stats.families import Empirical
 
@@ -46,6 +49,7 @@ PATTERNS: dict[str, dict[str, Any]] = {
     },
 }
 LOADS = (0.3, 0.55)
+ARTIFACTS = "artifacts/mnist5k"
 REPLICAS = 6
 QUIET_LOAD = 0.08
 
@@ -67,7 +71,7 @@ def scenario_of(
             "warm_up": min(100, queries // 10),
             "repetitions": 1,
             "seed": seed,
-            "artifacts": "artifacts/mnist5k",
+            "artifacts": ARTIFACTS,
             "plans": [plan.model_dump(exclude_unset=True) for plan in plans],
             **PATTERNS[pattern],
         }
@@ -98,10 +102,21 @@ def _kind(one: Ranked) -> tuple[str, bool, bool]:
     return one.plan.kind, one.candidate.shared, one.plan.hedge is not None
 
 
+class Here(OneCluster):
+    """A cluster that knows where the last deployment answers."""
+
+    url = ""
+
+    def deploy(self, document: dict[str, Any], target: Path) -> str:
+        """Deploy the document; see `scenario_run.Place`."""
+        self.url = super().deploy(document, target)
+        return self.url
+
+
 class Runs:
     """Carries scenarios out on one cluster."""
 
-    def __init__(self, place: OneCluster, out: Path, reporter: Reporter, arguments: Sequence[str]) -> None:
+    def __init__(self, place: Here, out: Path, reporter: Reporter, arguments: Sequence[str]) -> None:
         self._place, self._out, self._reporter, self._arguments = place, out, reporter, arguments
 
     def run(self, scenario: Scenario) -> Path:
@@ -112,19 +127,27 @@ class Runs:
         carry_out(scenario, wanted, self._place, out, ROOT, run, self._reporter)
         return out
 
+    def in_service(self) -> NDArray[np.float64]:
+        """Return how long the last calls of what is deployed took, as the ingress saw them, seconds."""
+        name = load_manifest(ROOT / ARTIFACTS / "deployed").name
+        page = http_json.get(f"{self._place.url}/v2/models/{name}/observations")
+        return np.array(page["calls"]["deployed"]["seconds"])
 
-def quiet_times(runs: Runs, pattern: str, queries: int, seed: int) -> NDArray[np.float64]:
-    """Return the latencies `[n]`, seconds, of single queries that nobody else disturbs."""
+
+def quiet_times(runs: Runs, pattern: str, queries: int, seed: int) -> tuple[NDArray[np.float64], float]:
+    """Return how long calls take that nobody else disturbs, `[n]` seconds, and the way there and back."""
     mean = scenario_of(pattern, "x", [ScenarioPlan(name="none", deployed=1)], 1.0, 100, 0).mean_service_s
     plan = ScenarioPlan(name="none", title="quiet", deployed=REPLICAS)
     scenario = scenario_of(pattern, "quiet", [plan], QUIET_LOAD * REPLICAS / mean, queries, seed)
     directory = read_run(runs.run(scenario))
     records = read_parquet(directory.path / f"{directory.run.cells[0].id}.parquet")[scenario.warm_up :]
-    return np.array([one.done - one.sent for one in records if one.outcome is Outcome.ORIGINAL])
+    latencies = np.array([one.done - one.sent for one in records if one.outcome is Outcome.ORIGINAL])
+    way = float(np.median(latencies) - np.median(runs.in_service()))
+    return np.maximum(latencies - way, 1e-3), way
 
 
 def checked(
-    runs: Runs, pattern: str, times: NDArray[np.float64], load: float, options: Any
+    runs: Runs, pattern: str, times: NDArray[np.float64], way_s: float, load: float, options: Any
 ) -> dict[str, Any]:
     """Ask, run, compare; milliseconds."""
     rate = load * REPLICAS / float(times.mean())
@@ -143,9 +166,9 @@ def checked(
             {
                 "plan": one.name,
                 "advised": number == 0,
-                "predicted_p99_ms": 1e3 * one.objective_s,
+                "predicted_p99_ms": 1e3 * (way_s + one.objective_s),
                 "measured_p99_ms": found.row["p99_ms"],
-                "predicted_p50_ms": 1e3 * one.p50_s,
+                "predicted_p50_ms": 1e3 * (way_s + one.p50_s),
                 "measured_p50_ms": found.row["p50_ms"],
                 "predicted_load": one.load,
                 "measured_load": found.row["utilization"],
@@ -159,6 +182,7 @@ def checked(
         "pattern": pattern,
         "load": load,
         "rate_per_s": rate,
+        "way_ms": 1e3 * way_s,
         "reason": advice.best.reason,
         "off": first["predicted_p99_ms"] / first["measured_p99_ms"] - 1,
         "over_best_tried": first["measured_p99_ms"] / least,
@@ -182,11 +206,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = []
     try:
         with cluster(num_cpus=4, cwd=ROOT) as ray:
-            runs = Runs(OneCluster(ray), options.out, Reporter(Console(stderr=True)), arguments)
+            runs = Runs(Here(ray), options.out, Reporter(Console(stderr=True)), arguments)
             for pattern in options.patterns.split(","):
-                times = quiet_times(runs, pattern, options.quiet_queries, options.seed)
+                times, way_s = quiet_times(runs, pattern, options.quiet_queries, options.seed)
                 for load in options.loads.split(","):
-                    found.append(checked(runs, pattern, times, float(load), options))
+                    found.append(checked(runs, pattern, times, way_s, float(load), options))
     except (ParmError, ClusterError, OSError, KeyError, ValueError) as error:
         Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         return 2
