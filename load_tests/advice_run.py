@@ -1,10 +1,11 @@
 """`python -m load_tests.advice_run`: does the adviser's plan do on real Serve what it said?
 
 Two patterns of slow calls (emulated accelerators, real forward passes, real HTTP) at two loads each. First
-the pattern is measured at low load, without redundancy: the adviser gets the client's latencies, less what the
-way to the replica and back takes (the difference of the client's median and that of the calls as the ingress
-has seen them), and that way is added to what it predicts. Then the advised plan and the best plan of every other kind are deployed in turn and queried at
-the rate that was asked about, and the measured p99 is put beside the predicted one.
+the pattern is measured at low load, without redundancy: the adviser gets the client's latencies, less what
+the way to the replica and back takes (the difference of the client's median and that of the calls as the
+ingress has seen them), and that way is added to what it predicts. Then the advised plan and the best plans of
+other kinds are deployed in turn and queried at the rate that was asked about, and the measured p99 is put
+beside the predicted one.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ PATTERNS: dict[str, dict[str, Any]] = {
 LOADS = (0.3, 0.55)
 ARTIFACTS = "artifacts/mnist5k"
 REPLICAS = 6
-QUIET_LOAD = 0.08
+QUIET_LOAD = 0.2
 
 # Plans measured beside the advised one: the best of other kinds by the adviser's own ranking.
-OTHERS = 3
+OTHERS = 2
 P99 = Objective(0.99)
 
 
@@ -194,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run it; exit status 1 if a prediction is off by more than 15 %, 2 if it could not run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--queries", type=int, default=3000, help="of each plan at each load")
-    parser.add_argument("--quiet-queries", type=int, default=3000, help="of the measurement before")
+    parser.add_argument("--quiet-queries", type=int, default=2000, help="of the measurement before")
     parser.add_argument("--patterns", default=",".join(PATTERNS))
     parser.add_argument("--loads", default=",".join(map(str, LOADS)))
     parser.add_argument("--effort", choices=list(EFFORTS), default="quick")
