@@ -22,9 +22,10 @@ import numpy as np
 from parm_ray.advisor import EFFORTS, Limits, Losers, Objective, ParityOffer, Workload, advise, parse_law
 from parm_ray.advisor.candidates import Candidate, candidates, hedged_after
 from parm_ray.advisor.feasible import GROWS, refusal
+from parm_ray.advisor.headroom import Headroom, times_of
 from parm_ray.advisor.measured import Measured
-from parm_ray.advisor.oracle import Task, run
-from parm_ray.advisor.race import Effort, Map
+from parm_ray.advisor.oracle import Map, Task, run
+from parm_ray.advisor.race import Effort
 from parm_ray.sim.processes import workers
 
 LAWS = (
@@ -79,11 +80,12 @@ def judged(cell: dict[str, Any], objective: Objective, effort: Effort, spread: M
         (one for one in found if not refusal(one, none, workload, limits)), key=lambda one: one.of(objective)
     )
     # Whether a plan bears the headroom is only asked of those that would beat the choice.
+    headroom = Headroom(workload, times_of(workload, limits), 6000, spread, SEED)
     best = mine
     for one in better:
         if one.of(objective) >= mine.of(objective):
             break
-        if bears(one.candidate, workload, limits, spread):
+        if headroom.bears([one.candidate])[0]:
             best = one
             break
     return {
@@ -96,7 +98,7 @@ def judged(cell: dict[str, Any], objective: Objective, effort: Effort, spread: M
         "none_s": none.of(objective),
         "ratio": mine.of(objective) / best.of(objective),
         "load_of_advised": mine.load(none, workload.utilisation),
-        "stable": mine.load(none, workload.utilisation) < GROWS and bears(chosen, workload, limits, spread),
+        "stable": mine.load(none, workload.utilisation) < GROWS and headroom.bears([chosen])[0],
         "took_s": took,
     }
 
@@ -136,15 +138,6 @@ def _extend(
     found = iter(list(spread(run, tasks)))
     for one in plans:
         one.trials += [next(found) for _ in range(runs)]
-
-
-def bears(plan: Candidate, workload: Workload, limits: Limits, spread: Map) -> bool:
-    """Whether a plan's queues do not grow at the headroom's rate."""
-    times = min(limits.headroom, limits.load / workload.utilisation)
-    if plan.plan.kind == "none" or times <= 1:
-        return True
-    tasks = [Task(plan, workload, times * workload.rate, 6000, SEED + 2000 + n) for n in range(4)]
-    return float(np.mean([trial.load for trial in spread(run, tasks)])) < GROWS
 
 
 def main(argv: Sequence[str] | None = None) -> int:

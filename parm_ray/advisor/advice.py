@@ -16,8 +16,9 @@ from parm_ray.stats import Interval
 class Ranked:
     """One plan and what it is predicted to do. Latencies in seconds from arrival to answer.
 
-    objective_s, interval: what was to be made small, and its 95 % interval; over_none: the same as a ratio to
-    no redundancy's in the same runs. p50_s, p99_s, p999_s: None where neither the runs nor the sample tell.
+    objective_s, interval: what was to be made small, and its 95 % interval; over_none: an interval of its
+    ratio to no redundancy's in the same runs; both None where runs were few. p50_s, p99_s, p999_s: None where
+    neither the runs nor the sample tell.
     load: busy share of the deployed replicas, their parity work left out. work_s: server seconds per query;
     extra_work: beyond those of no redundancy, as a share. reconstructed: share of answers from the parity
     model; accuracy_loss: of all answers, None = not known. queries: simulated ones that this rests on. tail:
@@ -27,8 +28,8 @@ class Ranked:
 
     candidate: Candidate
     objective_s: float
-    interval: Interval
-    over_none: Interval
+    interval: Interval | None
+    over_none: Interval | None
     mean_s: float
     p50_s: float
     p99_s: float | None

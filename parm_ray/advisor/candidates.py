@@ -73,13 +73,18 @@ def candidates(workload: Workload, limits: Limits, objective: Objective, seed: i
         np.random.default_rng([seed, 1]),
         most=min(1.0, limits.extra_work),
     )
-    found = [Candidate("none", _plan("none"), workload.replicas, cost_s=workload.service.mean)]
+    found = [no_redundancy(workload)]
     if workload.replicas > 1:
         found += _replicated(workload, limits)
         if delays:
             found += _hedged(workload, objective, delays)
         found += _coded(workload, limits, _late(delays))
     return [found[0], *(one for one in found[1:] if one.plan.kind in limits.kinds)]
+
+
+def no_redundancy(workload: Workload) -> Candidate:
+    """Return the plan that all others are compared with."""
+    return Candidate("none", _plan("none"), workload.replicas, cost_s=workload.service.mean)
 
 
 def hedged_after(seconds: float, share: float, workload: Workload) -> Candidate:

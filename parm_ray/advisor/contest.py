@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from parm_ray.advisor.auto import Comparison, Rival
 from parm_ray.advisor.candidates import NEVER_S, Candidate
 from parm_ray.advisor.feasible import refusal
+from parm_ray.advisor.headroom import Headroom, times_of
 from parm_ray.advisor.objective import Objective
 from parm_ray.advisor.observed import Seen
 from parm_ray.advisor.race import QUICK, Effort, Map, Round, race
@@ -53,24 +54,35 @@ def contest(
     objective = objective.coarse(seen.calls)
     pairs = seen.pairs if seen.pairs is not None and len(seen.pairs) >= LEAST else None
     advice = advise(seen.workload, objective, limits, pairs=pairs, effort=effort, seed=seed, spread=spread)
-    workload = advice.workload
+    workload, objective = advice.workload, advice.objective
+    # The seeds of one contest are not those of the next: a second look has to be one.
+    first_seed = SEEDS + 1000 * seed
     mine = _candidate(in_force, workload)
     plans = [advice.best.candidate]
     if again is not None and again.name != advice.best.plan.name:
-        plans.append(_candidate(again, workload))
+        waiting = _candidate(again, workload)
+        if _bears(waiting, workload, times_of(workload, limits), together, first_seed, spread):
+            plans.append(waiting)
     plans = [one for one in plans if _same(one.plan) != mine.plan]
     nothing = _candidate(RedundancyPlan(), workload)
-    # Two runs have one resample of the times: an even seed keeps them together.
-    none, first, *others = race(
-        [nothing, mine, *plans], workload, objective, (together,), spread, SEEDS + 2 * seed
-    )
+    none, first, *others = race([nothing, mine, *plans], workload, objective, (together,), spread, first_seed)
     refused = refusal(first, none, workload, _loosened(limits, mine))
+    # A plan in force has to bear a little less than one that is changed to.
+    times = times_of(workload, limits) / LOOSER
+    if not refused and not _bears(mine, workload, times, together, first_seed, spread):
+        refused = f"would not be stable at {times:.3g} times the rate"
     rivals = tuple(
-        Rival(one.candidate.plan, one.of(objective) / first.of(objective), one.ratio(first, objective))
+        Rival(one.candidate.plan, one.of(objective) / first.of(objective), ratio)
         for one in others
-        if not refusal(one, none, workload, limits)
+        if (ratio := one.ratio(first, objective)) is not None and not refusal(one, none, workload, limits)
     )
     return Contest(Comparison(rivals, refused), objective)
+
+
+def _bears(
+    plan: Candidate, workload: Workload, times: float, together: Round, seed: int, spread: Map
+) -> bool:
+    return Headroom(workload, times, together.queries, spread, seed).bears([plan])[0]
 
 
 def _loosened(limits: Limits, mine: Candidate) -> Limits:

@@ -60,7 +60,7 @@ def parse_law(words: str) -> Family:
         raise ValueError(f"law: {found[1]}: {missing[0]}: expected a number, got none")
     try:
         return law(**given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"law: {found[1]}: {error}") from None
 
 

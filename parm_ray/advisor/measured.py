@@ -17,6 +17,9 @@ from parm_ray.stats import Interval
 RESAMPLES = 200
 LEVEL, Z = 0.95, 1.96
 
+# So few runs give no interval: a bootstrap of two is their least and their largest value.
+FEW = 4
+
 # Runs of which all choices are the same for every plan, so that plans are compared run by run.
 SEED = 7
 
@@ -62,20 +65,25 @@ class Measured:
         """The objective over all queries of all runs, seconds."""
         return objective.of(self.latencies)
 
-    def interval(self, objective: Objective) -> Interval:
+    def interval(self, objective: Objective) -> Interval | None:
         """An interval of it at 95 %: what chance did in the runs, and what the sample leaves open.
 
-        The former from a bootstrap over runs (queries of one run depend on each other). Each resample of the
-        sample has had several runs; how far those of different resamples are further apart than those of the
-        same is what the sample's size does (analysis of variance, of the logarithm).
+        None for fewer than `FEW` runs. The former from a bootstrap over runs (queries of one run depend on
+        each other). Each resample of the sample has had several runs; how far those of different resamples
+        are further apart than those of the same is what the sample's size does (analysis of variance, of the
+        logarithm).
         """
         runs = len(self.trials)
+        if runs < FEW:
+            return None
         logs = self._logs(objective, runs)
         return _widened(_central(self._resampled(objective, runs)), logs, self._samples(runs))
 
-    def ratio(self, other: Measured, objective: Objective) -> Interval:
-        """A bootstrap interval of this plan's objective over another's, which had the same runs."""
+    def ratio(self, other: Measured, objective: Objective) -> Interval | None:
+        """The same of this plan's objective over another's, in the runs that both had."""
         both = self._common(other)
+        if both < FEW:
+            return None
         logs = self._logs(objective, both) - other._logs(objective, both)
         ratios = self._resampled(objective, both) / other._resampled(objective, both)
         return _widened(_central(ratios), logs, self._samples(both))
@@ -86,7 +94,9 @@ class Measured:
     def _logs(self, objective: Objective, runs: int) -> NDArray[np.float64]:
         """Logarithm of each run's objective, or of the nearest one that a run can tell."""
         parts = [trial.latency_s for trial in self.trials[:runs]]
-        return np.log([objective.coarse(len(part)).of(part) for part in parts])
+        # One for all runs, which are not equally long: else different percentiles would be compared.
+        near = objective.coarse(min(len(part) for part in parts))
+        return np.log([near.of(part) for part in parts])
 
     def _samples(self, runs: int) -> list[int | None]:
         return [trial.sample for trial in self.trials[:runs]]

@@ -55,4 +55,5 @@ class Objective:
         """Return the nearest one that so few queries can tell: a percentile with `above` of them above it."""
         if self.quantile is None or queries * (1 - self.quantile) >= above:
             return self
-        return Objective(max(0.5, round(1 - above / queries, 4)))
+        # Rounded down: it must not need more queries than there are.
+        return Objective(max(0.5, math.floor(1e4 * (1 - above / queries)) / 1e4))

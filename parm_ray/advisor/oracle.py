@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,14 +22,19 @@ Seconds = NDArray[np.float64]
 # Of the queries, so many at the beginning are left out: the system starts empty.
 WARM_UP = 0.1
 
-# Calls of one job that may differ; all beyond are as long as the last.
-COPIES = 4
+# Calls of one job that may differ: eight copies at once, and two hedges. All beyond are as long as the last.
+COPIES = 10
+
+# A run has so many queries per replica at least: a large pool takes some time to fill.
+PER_REPLICA = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: a plan for a workload at `rate` queries per second. The same seed gives every plan the same
-    arrivals, and the same service time to the same copy of the same query.
+    """One run: a plan for a workload at `rate` queries per second; `queries` of them, for large pools more.
+
+    The same seed gives every plan the same arrivals, and the same service time to the same copy of the same
+    query.
     """
 
     candidate: Candidate
@@ -56,6 +62,10 @@ class Trial:
     sample: int | None = None
 
 
+Map = Callable[[Callable[[Task], Trial], Iterable[Task]], Iterator[Trial]]
+"""Like the built-in `map` of one iterable."""
+
+
 class JobTimes:
     """How long calls take by what they are for, wherever they run: the m-th copy of the j-th query.
 
@@ -73,12 +83,17 @@ class JobTimes:
         self._jobs: dict[tuple[int, int], int] = {}
         self._groups: dict[int, int] = {}
 
+    def came(self, call: CallId) -> None:
+        """A call was sent: queries are numbered as they come, whichever plan they come under."""
+        if call.kind is CallKind.DATA:
+            self._jobs.setdefault((call.group, call.place), len(self._jobs))
+
     def __call__(self, server: str, number: int, at: float, call: CallId) -> float:
         """Return seconds of service, see `sim.Service`."""
         if call.kind is CallKind.PARITY:
             group = self._groups.setdefault(call.group, len(self._groups))
             return self._of_group[group]
-        job = self._jobs.setdefault((call.group, call.place), len(self._jobs))
+        job = self._jobs[call.group, call.place]
         copy = min(call.attempt + 1, COPIES - 1) if call.kind is CallKind.COPY else 0
         return self._of_job[job][copy]
 
@@ -91,9 +106,10 @@ def sample_of(seed: int) -> int:
 def run(task: Task) -> Trial:
     """Simulate it."""
     candidate, workload = task.candidate, task.workload
-    arrivals = poisson(task.rate, np.random.default_rng([task.seed, 1]), n=task.queries)
+    queries = max(task.queries, PER_REPLICA * workload.replicas)
+    arrivals = poisson(task.rate, np.random.default_rng([task.seed, 1]), n=queries)
     offer = candidate.offer
-    times = JobTimes(workload, task.queries, task.seed, offer.slowdown if offer else 1.0)
+    times = JobTimes(workload, queries, task.seed, offer.slowdown if offer else 1.0)
     plan = candidate.plan
     found = simulate(
         plan,
@@ -104,7 +120,7 @@ def run(task: Task) -> Trial:
         seed=task.seed,
     )
     sample = None if times.of_law else sample_of(task.seed)
-    return _trial(found, candidate, int(WARM_UP * task.queries), sample)
+    return _trial(found, candidate, int(WARM_UP * queries), sample)
 
 
 def _pools(candidate: Candidate, workload: Workload, times: JobTimes) -> list[PoolSpec]:
@@ -113,10 +129,11 @@ def _pools(candidate: Candidate, workload: Workload, times: JobTimes) -> list[Po
     discipline = workload.discipline
     if candidate.shared:
         reserve = candidate.plan.idle_reserve
-        return [PoolSpec(servers, (DEPLOYED, *rows), times, discipline, low=rows, reserve=reserve)]
+        lanes = (DEPLOYED, *rows)
+        return [PoolSpec(servers, lanes, times, discipline, low=rows, reserve=reserve, on_push=times.came)]
     parity = [f"parity/{i}" for i in range(candidate.parity)]
     return [
-        PoolSpec(servers, (DEPLOYED,), times, discipline),
+        PoolSpec(servers, (DEPLOYED,), times, discipline, on_push=times.came),
         *(PoolSpec(parity, (row,), times, discipline) for row in rows),
     ]
 

@@ -84,7 +84,10 @@ def _legend(colours: dict[str, str]) -> str:
 
 def _tails(plans: Sequence[tuple[Ranked, str]]) -> str:
     points = [point for one, _ in plans for point in one.tail]
-    x = Log(0.92e3 * min(t for t, _ in points), 1.15e3 * max(t for t, _ in points), BOX.left, BOX.right)
+    # A logarithm has no place for calls that took no time at all.
+    x = Log(
+        0.92e3 * min(t for t, _ in points if t > 0), 1.15e3 * max(t for t, _ in points), BOX.left, BOX.right
+    )
     y = Log(0.8 * min(share for _, share in points), 1.0, BOX.bottom, BOX.top, steps=(1,))
     parts = [
         x_axis(x, BOX, "latency, ms", ticks=spaced_ticks(x, 60)),
@@ -92,14 +95,14 @@ def _tails(plans: Sequence[tuple[Ranked, str]]) -> str:
         *(text(BOX.right + 8, y(s) + 4, name, class_="tick") for s, name in LEVELS if s >= y.low),
     ]
     for one, colour in plans:
-        spots = [(x(1e3 * seconds), y(share)) for seconds, share in one.tail]
+        spots = [(x(1e3 * seconds), y(share)) for seconds, share in one.tail if seconds > 0]
         parts.append(tag("g", note(one.name), polyline(spots, class_="line", stroke=colour)))
     return drawing(WIDTH, HEIGHT, "Tail of the latency by plan", *parts)
 
 
 def _frontier(advice: Advice, colours: dict[str, str]) -> str:
     """Extra work against the objective; plans on the frontier have no other that is better in both."""
-    plans = [one for one in advice.ranked if not one.refused]
+    plans = [one for one in advice.ranked if not one.refused and one.objective_s > 0]
     works = [one.extra_work for one in plans]
     times = [1e3 * one.objective_s for one in plans]
     pad = 0.06 * max(max(works) - min(works), 0.05)
@@ -141,7 +144,7 @@ def _load_colours(advice: Advice) -> dict[str, str]:
 def _by_load(advice: Advice) -> str:
     if not advice.by_load:
         return "<p>Other loads were not asked for.</p>"
-    values = [1e3 * s for at in advice.by_load for s in at.objective_s.values() if s is not None]
+    values = [1e3 * s for at in advice.by_load for s in at.objective_s.values() if s]
     x: Scale = Linear(0, 100, BOX.left, BOX.right)
     y = Log(0.85 * min(values), 1.15 * max(values), BOX.bottom, BOX.top)
     parts = [
@@ -184,7 +187,7 @@ def _row(one: Ranked, best: bool) -> str:
     cells = [
         one.name,
         _ms(one.objective_s),
-        f"{_ms(one.interval.low)} - {_ms(one.interval.high)}",
+        f"{_ms(one.interval.low)} - {_ms(one.interval.high)}" if one.interval else "-",
         _ms(one.mean_s),
         _ms(one.p99_s),
         _ms(one.p999_s),

@@ -7,17 +7,14 @@ that differences are known sooner than the figures themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from parm_ray.advisor.candidates import Candidate
 from parm_ray.advisor.measured import Measured
 from parm_ray.advisor.objective import Objective
-from parm_ray.advisor.oracle import Task, Trial, run
+from parm_ray.advisor.oracle import Map, Task, run
 from parm_ray.advisor.workload import Workload
-
-Map = Callable[[Callable[[Task], Trial], Iterable[Task]], Iterator[Trial]]
-
 
 Admits = Callable[[Measured, Measured], bool]
 Bears = Callable[[list[Candidate]], list[bool]]
@@ -143,4 +140,5 @@ def _sure(plans: list[Measured], objective: Objective) -> bool:
     if len(plans) < 2:
         return True
     best = min(plans, key=lambda one: one.of(objective))
-    return all(one is best or best.ratio(one, objective).high <= 1 + SURE for one in plans)
+    ratios = [best.ratio(one, objective) for one in plans if one is not best]
+    return all(ratio is not None and ratio.high <= 1 + SURE for ratio in ratios)

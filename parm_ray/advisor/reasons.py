@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parm_ray.advisor.advice import Ranked
 from parm_ray.advisor.candidates import Candidate
 from parm_ray.advisor.evidence import Evidence
@@ -12,6 +15,7 @@ from parm_ray.advisor.measured import Measured, behind
 from parm_ray.advisor.objective import Objective
 from parm_ray.advisor.workload import Limits, Workload
 from parm_ray.stats.copies import Paired, SizeSlowdown
+from parm_ray.stats.trust import LEAST
 
 
 def too_costly(plan: Candidate, workload: Workload, limits: Limits) -> str:
@@ -45,15 +49,18 @@ def with_reason(
 def _reason(ranked: Ranked, one: Measured, none: Measured, best: Measured, objective: Objective) -> str:
     if ranked.refused:
         return ranked.refused
-    low, high = ranked.over_none
     if one is best:
         if one is none:
             return f"no plan makes {objective} smaller by more than chance and what is worth its trouble"
         change = ranked.objective_s / none.of(objective) - 1
-        sure = "" if high < 1 or low > 1 else ", which may be chance"
+        within = ""
+        if ranked.over_none is not None:
+            low, high = ranked.over_none
+            sure = "" if high < 1 or low > 1 else ", which may be chance"
+            within = f" ({low:.2f} to {high:.2f} of it{sure})"
+        side = "below" if change < 0 else "above"
         return (
-            f"{objective} {abs(change):.0%} {'below' if change < 0 else 'above'} no redundancy's "
-            f"({low:.2f} to {high:.2f} of it{sure}) for {ranked.extra_work:+.0%} work"
+            f"{objective} {abs(change):.0%} {side} no redundancy's{within} for {ranked.extra_work:+.0%} work"
         )
     more_than_best = behind(one, best, objective)
     if len(one.trials) < len(best.trials):
@@ -65,8 +72,22 @@ def _reason(ranked: Ranked, one: Measured, none: Measured, best: Measured, objec
     return f"{objective} {more_than_best:+.0%} of the advised plan's"
 
 
-def warnings(workload: Workload, known: Evidence, best: Ranked, has_pairs: bool) -> Iterator[str]:
-    """Yield what the advice takes for granted, and what it could not know."""
+def warnings(
+    workload: Workload,
+    known: Evidence,
+    best: Ranked,
+    pairs: NDArray[np.float64] | None,
+    asked: Objective,
+    objective: Objective,
+) -> Iterator[str]:
+    """Yield what the advice takes for granted, and what it could not know.
+
+    pairs: that were given. asked: the objective that was wanted, where the pairs could not tell it.
+    """
+    if asked != objective:
+        yield f"{asked} cannot be told from so few pairs: the objective is {objective}"
+    if pairs is not None and known.pairs is None:
+        yield f"{len(pairs)} pairs are too few to say whether copies are independent: {LEAST} are needed"
     if best.load >= 0.95:
         yield (
             f"the advised plan keeps the replicas busy {best.load:.0%} of the time: "
@@ -80,7 +101,7 @@ def warnings(workload: Workload, known: Evidence, best: Ranked, has_pairs: bool)
             f"{known.pairs.cost_ratio:.2f} times one call, single times would say "
             f"{known.pairs.independent_ratio:.2f}; the measured pairs were used"
         )
-    elif copies and not has_pairs and not isinstance(x, Paired | SizeSlowdown):
+    elif copies and known.pairs is None and not isinstance(x, Paired | SizeSlowdown):
         yield (
             "copies are taken to be independent of the first call: if long calls are long queries, they help "
             "less; measure pairs (shadow.share) before relying on it"

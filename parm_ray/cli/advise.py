@@ -18,9 +18,13 @@ from parm_ray.core import ConfigError, ParmError
 if TYPE_CHECKING:
     from parm_ray.advisor import Advice, Workload
     from parm_ray.cli.service_times import Found
+    from parm_ray.config import Settings
 
 # Plans that a table shows beside those that could be advised: the others are in the JSON.
 MOST_ROWS = 12
+
+# Pairs and single times of which the means are further apart than this are not of the same calls.
+APART = 3.0
 
 
 def advise(
@@ -69,13 +73,16 @@ def advise(
     """Say which redundancy pays: plans in order, what each does to the latency, what it costs, and why."""
     from parm_ray.advisor import EFFORTS, Limits, Objective, report
     from parm_ray.advisor import advise as ask
+    from parm_ray.config.advised import served_by
     from parm_ray.sim.processes import workers
 
     try:
         if config is not None and out is None:
             raise ConfigError("--out: expected where the file made from --config goes, got none")
         found = _found(times, law, url, column, unit)
-        workload = _workload(found, rate, replicas, parity, no_parity, cancel_ms)
+        base = None if config is None else served_by(config)
+        found = replace(found, notes=(*found.notes, *_beyond(base)))
+        workload = _workload(found, rate, replicas, parity, no_parity, cancel_ms, base)
         limits = Limits(
             extra_work=max_extra_work,
             accuracy_loss=max_accuracy_loss,
@@ -93,6 +100,9 @@ def advise(
                 spread=spread,
             )
         advice = replace(advice, warnings=(*found.notes, *advice.warnings))
+        printed(report(advice), as_json, _table(advice))
+        if not as_json:
+            _said(advice)
         if out is not None:
             _write(out, _yaml(advice, config, parity_artifact))
         if page is not None:
@@ -101,11 +111,8 @@ def advise(
             _write(page, render(advice))
     except ParmError as error:
         fail(error)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         fail(ConfigError(str(error)))
-    printed(report(advice), as_json, _table(advice))
-    if not as_json:
-        _said(advice)
 
 
 def _found(
@@ -126,7 +133,16 @@ def _found(
 def _pairs(file: Path | None, unit: str | None, found: Found) -> Any:
     from parm_ray.cli.service_times import read_pairs
 
-    return found.pairs if file is None else read_pairs(file, unit)
+    if file is None:
+        return found.pairs
+    pairs = read_pairs(file, unit)
+    ratio = float(pairs.mean()) / found.service.mean
+    if not 1 / APART < ratio < APART:
+        raise ConfigError(
+            f"{file}: expected times like those of single calls, which take {found.service.mean:.4g} s in "
+            f"the mean, got {pairs.mean():.4g} s: is --unit right?"
+        )
+    return pairs
 
 
 def _workload(
@@ -136,6 +152,7 @@ def _workload(
     parity: list[str] | None,
     no_parity: bool,
     cancel_ms: float | None,
+    base: Settings | None,
 ) -> Workload:
     from parm_ray.advisor import Losers, Workload
 
@@ -149,13 +166,24 @@ def _workload(
         rate,
         replicas,
         losers=Losers(None if cancel_ms is None else cancel_ms / 1e3),
-        parities=() if no_parity else tuple(_offers(parity or ["2", "3", "4"])),
+        parities=() if no_parity else tuple(_offers(parity or ["2", "3", "4"], base)),
+        discipline="single" if base is None else base.queue.discipline,
     )
 
 
-def _offers(parity: list[str]) -> Iterator[Any]:
+def _beyond(base: Settings | None) -> Iterator[str]:
+    """What of a file's settings the advice does not know of."""
+    if base is not None and base.batch.max_size > 1:
+        yield f"batch.max_size is {base.batch.max_size}: batches are taken for queries here"
+    if base is not None and base.ingress.replicas > 1:
+        yield f"ingress.replicas is {base.ingress.replicas}: one ingress is simulated"
+
+
+def _offers(parity: list[str], base: Settings | None) -> Iterator[Any]:
     from parm_ray.advisor import ParityOffer
 
+    coded = base is not None and base.plan.kind == "coded"
+    encoder, decoder = (base.plan.encoder, base.plan.decoder) if base and coded else ("concat", "slot")
     for words in parity:
         k, *more = words.split(":")
         try:
@@ -163,6 +191,8 @@ def _offers(parity: list[str]) -> Iterator[Any]:
             yield ParityOffer(
                 int(k),
                 1.0 if math.isnan(slowdown) else slowdown,
+                encoder,
+                decoder,
                 accuracy_loss=None if math.isnan(loss) else loss,
             )
         except ValueError as error:
@@ -202,7 +232,7 @@ def _table(advice: Advice) -> Table:
         table.add_row(
             one.name,
             _cell(one.objective_s),
-            f"{_cell(one.interval.low)}-{_cell(one.interval.high)}",
+            f"{_cell(one.interval.low)}-{_cell(one.interval.high)}" if one.interval else "-",
             *(_cell(seconds) for seconds in (one.mean_s, one.p50_s, one.p99_s, one.p999_s)),
             f"{one.extra_work:+.0%}",
             f"{one.load:.0%}",

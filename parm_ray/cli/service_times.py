@@ -19,20 +19,17 @@ from parm_ray.core import ConfigError
 from parm_ray.stats.censored import kaplan_meier
 from parm_ray.stats.copies import Service
 from parm_ray.stats.families import Empirical
+from parm_ray.stats.trust import LEAST
 
 Numbers = NDArray[np.float64]
 
-# Columns that are looked for if none is named, and how many seconds their unit is.
-KNOWN = {
-    "service_s": 1.0,
-    "service_ms": 1e-3,
-    "latency_s": 1.0,
-    "latency_ms": 1e-3,
-    "seconds": 1.0,
-    "ms": 1e-3,
-}
+# Columns that are looked for if none is named.
+KNOWN = ("service_s", "service_ms", "latency_s", "latency_ms", "seconds", "ms")
 RECORDS = ("planned", "sent", "done", "outcome")
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+# Of more times a random part is used: it tells as much, and a minute sooner.
+MOST = 100_000
 
 
 @dataclass(frozen=True)
@@ -60,21 +57,23 @@ def read_times(path: Path, column: str | None = None, unit: str | None = None) -
     name, scale = _column(path, table, column, unit)
     times = scale * _numbers(path, name, table[name])
     mark = next((name for name in ("observed", "ended") if name in table), None)
-    if mark is None:
-        return Found(Empirical(times))
-    ended = _numbers(path, mark, table[mark]) != 0
-    service, notes = _censored(times, ended)
-    return Found(service, notes=notes)
+    ended = np.ones(len(times), bool) if mark is None else _numbers(path, mark, table[mark]) != 0
+    part, thinned = _thinned(len(times))
+    service, notes = _censored(times[part], ended[part])
+    return Found(service, notes=(*thinned, *notes))
 
 
 def read_pairs(path: Path, unit: str | None = None) -> Numbers:
-    """Return the first two columns of a file, seconds, `[n, 2]`. Raises ConfigError."""
+    """Return the two columns of a file, seconds, `[n, 2]`. Raises ConfigError, for too few rows, too."""
     table = _table(path)
-    if len(table) < 2:
-        raise ConfigError(f"{path}: expected two columns, the times of a query that was served twice")
-    scale = UNITS[unit] if unit else 1.0
-    columns = [_numbers(path, name, table[name]) for name in list(table)[:2]]
-    return scale * np.stack(columns, axis=1)
+    if len(table) != 2:
+        raise ConfigError(
+            f"{path}: expected two columns, the times of a query that was served twice, got {len(table)}"
+        )
+    columns = [_scale(path, name, unit) * _numbers(path, name, table[name]) for name in table]
+    if len(columns[0]) < LEAST:
+        raise ConfigError(f"{path}: expected at least {LEAST} pairs, got {len(columns[0])}")
+    return np.stack(columns, axis=1)
 
 
 def read_application(url: str) -> Found:
@@ -93,7 +92,7 @@ def read_application(url: str) -> Found:
         raise ConfigError(f"--url: {url}: expected observations, got something else") from None
     except ValueError as error:
         raise ConfigError(f"--url: {url}: {error}") from None
-    notes = []
+    notes = ["the rate is what this ingress replica saw: with several, give --rate"]
     if found.censored:
         notes.append(f"{found.censored} calls were cut off or still run, and count as longer")
     return Found(found.workload.service, found.pairs, found.workload.rate, slots, tuple(notes))
@@ -111,7 +110,11 @@ def _records(path: Path, table: Mapping[str, Sequence[str]]) -> Found:
     if left_out:
         # The slow ones, mostly: their own answers were not waited for.
         notes.append(f"{left_out} queries had no answer of the deployed model's own and are left out")
-    return Found(Empirical(done - sent), rate=len(planned) / span if span > 0 else None, notes=tuple(notes))
+    part, thinned = _thinned(len(done))
+    notes += thinned
+    return Found(
+        Empirical((done - sent)[part]), rate=len(planned) / span if span > 0 else None, notes=tuple(notes)
+    )
 
 
 def _censored(times: Numbers, ended: NDArray[np.bool_]) -> tuple[Service, tuple[str, ...]]:
@@ -130,7 +133,7 @@ def _table(path: Path) -> dict[str, Sequence[Any]]:
     try:
         if path.suffix == ".parquet":
             return _parquet(path)
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if row]
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -173,7 +176,26 @@ def _column(path: Path, table: Mapping[str, Any], name: str | None, unit: str | 
             )
     if name not in table:
         raise ConfigError(f"{path}: --column: expected one of {', '.join(table)}, got {name}")
-    return name, UNITS[unit] if unit else KNOWN.get(name, 1.0)
+    return name, _scale(path, name, unit)
+
+
+def _scale(path: Path, name: str, unit: str | None) -> float:
+    """Seconds of a column's unit: given, by the end of its name, or seconds where there are no names."""
+    if unit is None:
+        last = name.rpartition("_")[2]
+        unit = {"seconds": "s"}.get(last, last)
+    if unit.isdigit():
+        return 1.0
+    if unit not in UNITS:
+        raise ConfigError(f"{path}: --unit: expected one of {', '.join(UNITS)} for column {name}, got none")
+    return UNITS[unit]
+
+
+def _thinned(n: int) -> tuple[NDArray[np.intp] | slice, tuple[str, ...]]:
+    if n <= MOST:
+        return slice(None), ()
+    part = np.random.default_rng(0).choice(n, MOST, replace=False)
+    return part, (f"of {n} times a random {MOST} are used",)
 
 
 def _numbers(path: Path, name: str, cells: Sequence[Any]) -> Numbers:

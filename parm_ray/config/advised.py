@@ -9,7 +9,7 @@ import yaml
 
 from parm_ray.advisor.candidates import Candidate
 from parm_ray.config.loading import BUILDER, load_settings, parse_settings
-from parm_ray.config.settings import HedgeSettings, PlanSettings
+from parm_ray.config.settings import HedgeSettings, PlanSettings, PoolSettings, Settings
 from parm_ray.core import ConfigError
 
 
@@ -49,21 +49,26 @@ def advised_config(base: Path, candidate: Candidate, parity_artifact: str | None
     parity_artifact: of the parity models, if the plan is coded and `base` has none for its k. Raises
     ConfigError if the file is wrong, has not exactly one application of this package, or lacks parity models.
     """
-    found = load_settings(base)
-    if len(found) != 1:
-        raise ConfigError(f"{base}: applications: expected one with {BUILDER}, got {len(found)}")
-    (settings,) = found.values()
+    settings = served_by(base)
     document = yaml.safe_load(base.read_text(encoding="utf-8"))
     app = next(app for app in document["applications"] if app.get("import_path") == BUILDER)
     args: dict[str, Any] = {k: v for k, v in app["args"].items() if k not in ("plan", "parity", "backup")}
     args["plan"] = plan_settings(candidate).model_dump(exclude_defaults=True)
     args["plan"].setdefault("kind", "none")
-    args["model"] = {**args["model"], "replicas": candidate.deployed}
+    args["model"] = {
+        **args["model"],
+        "replicas": _replicas(base, candidate.deployed, settings.model.slots_per_replica),
+    }
     if candidate.offer is not None:
         old, k = settings.plan, candidate.plan.k
-        there = old.kind == "coded" and (old.k, old.r) == (k, candidate.plan.r)
+        offer = candidate.offer
+        wanted = (k, candidate.plan.r, offer.encoder, offer.decoder)
+        there = old.kind == "coded" and (old.k, old.r, old.encoder, old.decoder) == wanted
         if parity_artifact is None and not there:
-            raise ConfigError(f"{base}: parity: expected parity models for k = {k}, or their artifact named")
+            raise ConfigError(
+                f"{base}: parity: expected parity models for {offer.encoder}/{offer.decoder}, k = {k}, or "
+                "their artifact named"
+            )
         pool = dict(app["args"]["parity"][0]) if there else {}
         if parity_artifact is not None:
             pool["artifact"] = parity_artifact
@@ -71,11 +76,31 @@ def advised_config(base: Path, candidate: Candidate, parity_artifact: str | None
             pool = {key: value for key, value in pool.items() if key in ("artifact", "emulate")}
         else:
             same = {key: args["model"][key] for key in ("num_cpus", "num_gpus") if key in args["model"]}
-            pool = {**same, **pool, "replicas": candidate.parity}
+            pool = {**same, **pool}
+            slots = PoolSettings(**pool).slots_per_replica
+            pool["replicas"] = _replicas(base, candidate.parity, slots)
         args["parity"] = [pool]
     parse_settings(args, f"{base}: advised args")
     app["args"] = args
     return yaml.safe_dump(document, sort_keys=False, width=100)
+
+
+def served_by(base: Path) -> Settings:
+    """Return the settings of the file's one application of this package. Raises ConfigError."""
+    found = load_settings(base)
+    if len(found) != 1:
+        raise ConfigError(f"{base}: applications: expected one with {BUILDER}, got {len(found)}")
+    return next(iter(found.values()))
+
+
+def _replicas(base: Path, servers: int, slots: int) -> int:
+    """How many replicas have so many slots: an advised plan counts what serves one call at a time."""
+    if servers % slots:
+        raise ConfigError(
+            f"{base}: slots_per_replica: {slots} do not divide the {servers} servers that are advised; "
+            "set it to 1, or ask about another number of replicas"
+        )
+    return servers // slots
 
 
 def advised_fragment(candidate: Candidate) -> str:

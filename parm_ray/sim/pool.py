@@ -26,7 +26,7 @@ class PoolSpec:
 
     lanes: whose calls it takes. service: how long they take. discipline, slots: see `routing.make_queue`.
     low: lanes of low priority; reserve: the share of all slots that starting one of theirs leaves idle,
-    None = as the load needs.
+    None = as the load needs. on_push: told of every call that is sent to the pool, before it waits.
     """
 
     servers: Sequence[str]
@@ -37,6 +37,7 @@ class PoolSpec:
     low: Sequence[Lane] = ()
     reserve: float | None = 0.0
     nodes: Sequence[str] | None = None
+    on_push: Callable[[CallId], None] | None = None
 
 
 @dataclass(slots=True)
@@ -87,6 +88,8 @@ class SimPool:
     def push(self, call: CallId) -> None:
         """Queue a call and start what can start."""
         self.first_pushed += is_first(call)
+        if self.spec.on_push is not None:
+            self.spec.on_push(call)
         self.queue.push(call, call.group, low=lane_of(call) in self._low)
         self.pump()
 

@@ -157,12 +157,31 @@ class TestFiles:
             read_times(tmp_path / "y.parquet")
 
     def test_pairs(self, tmp_path: Path) -> None:
-        assert read_pairs(self.write(tmp_path, "a,b\n1,2\n3,4\n"), "ms").tolist() == [
-            [0.001, 0.002],
-            [0.003, 0.004],
-        ]
+        rows = "".join("1,2\n3,4\n" for _ in range(100))
+        found = read_pairs(self.write(tmp_path, "a,b\n" + rows), "ms")
+        assert found[:2].tolist() == [[0.001, 0.002], [0.003, 0.004]]
+        assert read_pairs(self.write(tmp_path, "a_ms,b_s\n" + rows))[0].tolist() == [0.001, 2.0]
+        assert read_pairs(self.write(tmp_path, rows))[0].tolist() == [1.0, 2.0]
         with pytest.raises(ConfigError, match="expected two columns"):
             read_pairs(self.write(tmp_path, "a\n1\n"))
+        with pytest.raises(ConfigError, match="--unit: expected one of s, ms, us for column a"):
+            read_pairs(self.write(tmp_path, "a,b\n" + rows))
+        with pytest.raises(ConfigError, match="expected at least 200 pairs, got 1"):
+            read_pairs(self.write(tmp_path, "1,2\n"))
+
+    def test_units_are_not_guessed(self, tmp_path: Path) -> None:
+        assert read_times(self.write(tmp_path, "duration_ms\n5\n")).service.mean == pytest.approx(0.005)
+        # What spreadsheets write in front of a file.
+        assert read_times(self.write(tmp_path, "\ufefflatency_ms\n5\n")).service.mean == pytest.approx(0.005)
+        with pytest.raises(ConfigError, match="--unit: expected one of s, ms, us for column duration"):
+            read_times(self.write(tmp_path, "duration\n5\n"))
+
+    def test_a_huge_file_is_thinned(self, tmp_path: Path) -> None:
+        found = read_times(self.write(tmp_path, "1\n3\n" * 60_000))
+        assert isinstance(found.service, Empirical)
+        assert found.service.size == 100_000
+        assert found.service.mean == pytest.approx(2.0, abs=0.02)
+        assert "of 120000 times a random 100000 are used" in found.notes
 
     @pytest.mark.parametrize(
         ("text", "words"),
@@ -227,7 +246,7 @@ def test_the_settings_say_what_was_simulated(candidate: Candidate) -> None:
 
 def test_a_coded_plan_needs_parity_models(tmp_path: Path) -> None:
     coded = next(one for one in every_candidate() if one.plan.coded and not one.shared and one.plan.k == 2)
-    with pytest.raises(ConfigError, match="parity: expected parity models for k = 2"):
+    with pytest.raises(ConfigError, match="parity: expected parity models for concat/slot, k = 2"):
         advised_config(CONFIGS / "none.yaml", coded)
     for base, artifact, expected in (
         ("none.yaml", "my/parity", "my/parity"),
@@ -240,6 +259,42 @@ def test_a_coded_plan_needs_parity_models(tmp_path: Path) -> None:
         assert settings.parity[0].replicas == coded.parity
         assert settings.model.replicas == coded.deployed
         assert settings.deadline_ms == next(iter(load_settings(CONFIGS / base).values())).deadline_ms
+
+
+def test_a_file_says_what_is_simulated(tmp_path: Path, times: Path) -> None:
+    """Its code and its queue are taken from it, and what is not known of it is said."""
+    base = tmp_path / "base.yaml"
+    text = (CONFIGS / "coded_k2_sum.yaml").read_text()
+    base.write_text(
+        text.replace(
+            "    deadline_ms:", "    queue: {discipline: random}\n    batch: {max_size: 4}\n    deadline_ms:"
+        )
+    )
+    out = tmp_path / "out.yaml"
+    options = ["--rate", "30", "--replicas", "6", "--processes", "1", "--objective", "mean", "--parity", "2"]
+    limits = ["--max-extra-work", "0.9"]
+    found = advise(str(times), *options, *limits, "--config", str(base), "--out", str(out), "--json")
+    assert found.exit_code == 0, found.output
+    assert any("batch.max_size is 4" in words for words in json.loads(found.stdout)["warnings"])
+    (settings,) = load_settings(out).values()
+    assert settings.queue.discipline == "random"
+    coded = [one for one in every_candidate() if one.plan.coded and not one.shared and one.plan.k == 2]
+    with pytest.raises(ConfigError, match="expected parity models for concat/slot, k = 2"):
+        advised_config(base, coded[0])
+
+
+def test_slots_are_not_replicas(tmp_path: Path) -> None:
+    hedged = next(one for one in every_candidate() if one.plan.kind == "hedged")
+    for slots, replicas in ((2, 3), (3, 2)):
+        path = tmp_path / "base.yaml"
+        text = (CONFIGS / "none.yaml").read_text()
+        path.write_text(text.replace("num_cpus: 0.2", f"num_cpus: 0.2\n      slots_per_replica: {slots}", 1))
+        assert next(iter(load_settings(path).values())).model.slots_per_replica == slots
+        path.write_text(advised_config(path, hedged))
+        assert next(iter(load_settings(path).values())).model.replicas == replicas
+    path.write_text(text.replace("num_cpus: 0.2", "num_cpus: 0.2\n      slots_per_replica: 4", 1))
+    with pytest.raises(ConfigError, match="slots_per_replica: 4 do not divide the 6 servers"):
+        advised_config(path, hedged)
 
 
 def test_a_shared_plan_goes_into_any_file(tmp_path: Path) -> None:
