@@ -66,7 +66,7 @@ def scenario() -> Scenario:
             "name": "auto",
             "m": REPLICAS,
             "loads": [0.5],
-            "service": {"kind": "shifted_exponential", "shift_s": 0.06, "mean_s": 0.066},
+            "service": {"kind": "shifted_exponential", "shift_s": 0.18, "mean_s": 0.2},
             "slowness": {"share": 0.02, "factor": 10},
             "artifacts": ARTIFACTS,
             "plans": [
