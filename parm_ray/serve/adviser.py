@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 from parm_ray.config import AutoSettings, Settings
 from parm_ray.core import monotonic
 from parm_ray.serve.advising import Advising
 from parm_ray.serve.following import Order, Report
-
-NICE = 10
 
 
 class Adviser:
@@ -20,8 +17,6 @@ class Adviser:
     """
 
     async def __init__(self, settings: Settings, auto: AutoSettings) -> None:  # type: ignore[misc]
-        # Seconds of work that nobody waits for: queries on the same machine go first.
-        os.nice(NICE)
         self._advising = Advising(settings, auto, monotonic)
         self._task = asyncio.get_running_loop().create_task(self._advising.forever())
 

@@ -18,8 +18,10 @@ ENV = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"
 
 # A process of its own: this one has no Ray connection, and keeps none.
 CLUSTER = """
-import sys, tempfile
+import os, sys, tempfile
 from ray.cluster_utils import Cluster
+# Where it writes its address, wherever its own files are: nobody else makes the directory.
+os.makedirs("/tmp/ray", exist_ok=True)
 with tempfile.TemporaryDirectory(prefix="parm-", ignore_cleanup_errors=True) as folder:
     head = {"num_cpus": 0, "include_dashboard": False, "temp_dir": folder}
     cluster = Cluster(initialize_head=True, head_node_args=head)

@@ -46,7 +46,10 @@ def test_times_pairs_rate_and_replicas_are_those_of_the_page(serve) -> None:
     assert found.service.values.tolist() == [1.0, 9.0]
     np.testing.assert_array_equal(found.pairs, [[1, 2]])
     assert (found.rate, found.replicas) == (20.0, 6)
-    assert found.notes == ("1 calls were cut off or still run, and count as longer",)
+    assert found.notes == (
+        "the rate is what this ingress replica saw: with several, give --rate",
+        "1 calls were cut off or still run, and count as longer",
+    )
 
 
 @pytest.mark.parametrize(
