@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from load_tests.experiment.rows import measure
 from load_tests.experiment.runs import read_run
 from load_tests.progress import Reporter
 from load_tests.records import read_parquet
-from load_tests.run import ROOT, described
+from load_tests.run import ROOT, described, interrupt
 from load_tests.scenario_places import OneCluster
 from load_tests.scenario_run import Wanted, carry_out
 from parm_ray.advisor import EFFORTS, Advice, Candidate, Objective, ParityOffer, Ranked, Workload, advise
@@ -246,4 +247,5 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())

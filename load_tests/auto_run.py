@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import threading
 import time
@@ -28,7 +29,7 @@ from load_tests.cluster import ClusterError, cluster
 from load_tests.phase import LabelledImages, run_phase
 from load_tests.progress import Reporter
 from load_tests.records import ClientRecord, failures, latencies
-from load_tests.run import ROOT
+from load_tests.run import ROOT, interrupt
 from load_tests.scenario_apps import document_of
 from load_tests.scenario_places import OneCluster
 from load_tests.server_stats import ServedModel
@@ -184,4 +185,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())

@@ -170,11 +170,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # So that SIGTERM, too, leaves through the context managers that end the cluster.
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """For SIGTERM: leave through the context managers, which end the cluster."""
     raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())
