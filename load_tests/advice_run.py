@@ -40,9 +40,8 @@ from parm_ray.models.manifest import load_manifest
 from parm_ray.sim.processes import workers
 from parm_ray.stats.families import Empirical
 
-# Calls are as long as two cores need: HTTP, coding and real forward passes of a query take 15 to 20 ms of
-# them. With calls a third as long the way there and back grew with the load, and predictions were 14 to 48 %
-# too low.
+# Calls are long enough for two cores: what a query costs them (HTTP, coding, real forward passes) is no part
+# of what the adviser knows, and has to stay small beside it.
 PATTERNS: dict[str, dict[str, Any]] = {
     "slow_calls": {
         "service": {"kind": "shifted_exponential", "shift_s": 0.18, "mean_s": 0.2},

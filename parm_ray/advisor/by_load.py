@@ -16,7 +16,7 @@ from parm_ray.advisor.race import Effort
 from parm_ray.advisor.workload import Limits, Workload
 
 # Plans beside no redundancy, so many at most.
-MOST = 5
+MOST = 4
 
 # Few queries are simulated at each load: plans closer to each other than this are as good.
 TIE = 0.05
@@ -46,7 +46,7 @@ def advice_by_load(
         there = replace(workload, rate=rate)
         here = [Measured(plan, [next(trials)]) for plan in tried]
         able = [one for one in here if not refusal(one, here[0], there, limits)]
-        headroom = Headroom(there, times_of(there, limits), effort.load_queries, spread, seed, runs=2)
+        headroom = Headroom(there, times_of(there, limits), effort.load_queries, spread, seed, runs=1)
         while True:
             least = min(one.of(near) for one in able)
             ties = [one for one in able if one.of(near) <= least * (1 + TIE)]

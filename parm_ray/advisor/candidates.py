@@ -20,9 +20,6 @@ NEVER_S = 1e9
 # more: the budget is there for when the expectation is wrong.
 SLACK, SPARE = 1.5, 0.01
 
-# Delays are times that calls take, and this share more: who takes just that long is not sent again.
-MARGIN = 1e-3
-
 # Shares of the replicas that have to be idle before a copy is sent along.
 COPY_SHARES = (0.3, 0.6)
 
@@ -128,7 +125,7 @@ def _coded(workload: Workload, limits: Limits, late: Delay | None) -> Iterator[C
     fill = FILL * float(np.median(draws))
     hold_offs = [0.0]
     if limits.accuracy_loss is not None:
-        hold_offs += [(1 + MARGIN) * times * float(np.quantile(draws, 0.9)) for times in HOLD_OFFS]
+        hold_offs += [times * float(np.quantile(draws, 0.9)) for times in HOLD_OFFS]
     for offer in workload.parities:
         spare = workload.parity_pool or max(1, round(n / (offer.k + 1)))
         deployed = n if workload.parity_pool else n - spare
@@ -156,9 +153,7 @@ def _late(delays: list[Delay]) -> Delay | None:
 
 def _hedge(seconds: float, share: float, rate: float) -> Hedge:
     budget = min(1.0, SLACK * share + SPARE)
-    return Hedge(
-        "fixed", delay_s=(1 + MARGIN) * seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate
-    )
+    return Hedge("fixed", delay_s=seconds, budget_ratio=budget, budget_floor_per_s=SPARE * rate)
 
 
 def _ms(seconds: float) -> str:

@@ -10,8 +10,8 @@ from parm_ray.advisor.measured import Measured
 from parm_ray.advisor.oracle import Map, Task, run
 from parm_ray.advisor.workload import Limits, Workload
 
-# Runs of a plan, and where their seeds begin.
-RUNS, SEEDS = 4, 1_000_000
+# Where the seeds begin.
+SEEDS = 1_000_000
 
 
 def times_of(workload: Workload, limits: Limits) -> float:
@@ -21,14 +21,16 @@ def times_of(workload: Workload, limits: Limits) -> float:
 
 @dataclass
 class Headroom:
-    """times: the rate; queries: of one run. loads: of plans that were asked, by name, at that rate."""
+    """times: the rate; queries: of one run, of which each plan has `runs`. loads: at that rate, of the plans
+    that were asked, by name.
+    """
 
     workload: Workload
     times: float
     queries: int
     spread: Map
     seed: int = 0
-    runs: int = RUNS
+    runs: int = 4
     loads: dict[str, float] = field(default_factory=dict)
     _none: Measured | None = None
 

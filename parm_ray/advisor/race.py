@@ -51,7 +51,7 @@ class Effort:
             raise ValueError("rounds: expected at least one, of runs >= 1, queries >= 100 and plans >= 1")
 
 
-QUICK = Effort((Round(2, 1000), Round(2, 2000, 8), Round(6, 2500, 3)), (0.2, 0.4, 0.6, 0.8), 1500, repeats=2)
+QUICK = Effort((Round(2, 1000), Round(2, 2000, 8), Round(6, 2000, 3)), (0.2, 0.4, 0.6, 0.8), 1500, repeats=2)
 NORMAL = Effort(
     (Round(2, 2000), Round(4, 4000, 10), Round(10, 8000, 5)),
     (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),

@@ -63,7 +63,10 @@ def advise(
     _require_sample(workload, objective)
     # Two runs have one resample of the sample: seeds begin at even numbers, far apart for different advices.
     first = SEEDS * seed
-    headroom = Headroom(workload, times_of(workload, limits), effort.rounds[-1].queries, spread, first)
+    last = effort.rounds[-1]
+    headroom = Headroom(
+        workload, times_of(workload, limits), last.queries, spread, first, runs=max(2, last.runs // 3)
+    )
     search = _Search(workload, objective, limits, known, headroom)
     plans, hopeless = search.screened(seed)
     measured = race(

@@ -71,29 +71,29 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Say which redundancy pays: plans in order, what each does to the latency, what it costs, and why."""
-    from parm_ray.advisor import EFFORTS, Limits, Objective, report
-    from parm_ray.advisor import advise as ask
-    from parm_ray.config.advised import served_by
     from parm_ray.sim.processes import workers
 
     try:
         if config is not None and out is None:
             raise ConfigError("--out: expected where the file made from --config goes, got none")
-        found = _found(times, law, url, column, unit)
-        base = None if config is None else served_by(config)
-        found = replace(found, notes=(*found.notes, *_beyond(base)))
-        workload = _workload(found, rate, replicas, parity, no_parity, cancel_ms, base)
-        limits = Limits(
-            extra_work=max_extra_work,
-            accuracy_loss=max_accuracy_loss,
-            copies=max_copies,
-            headroom=headroom,
-        )
-        with workers(processes) as spread:
+        # Processes take a second to start; this one needs as long to import what it uses.
+        with workers(processes, "parm_ray.advisor") as spread:
+            from parm_ray.advisor import EFFORTS, Limits, Objective, report
+            from parm_ray.advisor import advise as ask
+            from parm_ray.config.advised import served_by
+
+            found = _found(times, law, url, column, unit)
+            base = None if config is None else served_by(config)
+            found = replace(found, notes=(*found.notes, *_beyond(base)))
             advice = ask(
-                workload,
+                _workload(found, rate, replicas, parity, no_parity, cancel_ms, base),
                 Objective.parse(objective),
-                limits,
+                Limits(
+                    extra_work=max_extra_work,
+                    accuracy_loss=max_accuracy_loss,
+                    copies=max_copies,
+                    headroom=headroom,
+                ),
                 pairs=_pairs(pairs, unit, found),
                 effort=EFFORTS[effort],
                 seed=seed,

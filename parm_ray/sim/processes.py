@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
@@ -28,10 +29,20 @@ def over_processes(processes: int) -> Map:
 
 
 @contextmanager
-def workers(processes: int) -> Iterator[Map]:
-    """A `map` over so many processes that are started once, for whoever calls it often."""
+def workers(processes: int, module: str | None = None) -> Iterator[Map]:
+    """A `map` over so many processes that are started once, for whoever calls it often.
+
+    module: imported there at once, while the caller has other things to do.
+    """
     if processes == 1:
         yield map
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        if module is not None:
+            for _ in range(processes):
+                pool.submit(_imported, module)
         yield pool.map
+
+
+def _imported(module: str) -> None:
+    import_module(module)
