@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from string import Template
 
 from parm_ray.advisor.advice import Advice, Ranked
+from parm_ray.page.document import filled
 from parm_ray.page.svg import (
     Box,
     Linear,
@@ -37,10 +37,10 @@ CURVES = 4
 
 def render(advice: Advice) -> str:
     """Return the page."""
-    template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
     workload, best = advice.workload, advice.best
     tails = list(_curves(advice))
-    return template.substitute(
+    return filled(
+        Path(__file__).parent / "page.html",
         title=escape(f"Run: {best.name}"),
         lead=escape(f"{best.reason[0].upper()}{best.reason[1:]}."),
         setting=escape(

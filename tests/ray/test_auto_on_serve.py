@@ -7,7 +7,6 @@ them fifteen times as long. The application begins without redundancy.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.driver_process import run_driver
+
 EMULATE = {"service_ms": 20, "slowness": {"share": 0.1, "factor": 15}}
 RATE = 15.0
 
@@ -39,24 +39,13 @@ def results(server, artifacts, tmp_path_factory) -> dict[str, Any]:
         },
     }
     (folder / "settings.json").write_text(json.dumps(settings))
-    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
-    done = subprocess.run(
-        [sys.executable, __file__, address, str(folder)],
-        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_driver(server, __file__, folder, timeout=400)
     return json.loads((folder / "results.json").read_text())
 
 
 def test_it_began_without_redundancy_and_waited_for_enough_calls(results):
     assert results["first"]["plan"]["name"] == "none"
-    last = results["first"]["auto"]["last"]
-    # On a machine that is slow enough there are enough calls before the first look at them.
-    assert "expected at least 200 service times" in last or not last or "p95 at" in last
+    assert "expected at least 200 service times" in results["first"]["auto"]["last"]
 
 
 def test_it_changed_to_hedges_and_says_why(results):
@@ -82,11 +71,12 @@ def test_pairs_were_measured_on_the_way(results):
 
 
 def test_the_plan_survives_its_adviser(results):
-    # One sort of hedges may have given way to another meanwhile; and whether the ingress notices that there
-    # is no adviser depends on how soon Serve has started the next.
-    assert results["killed"]["plan"]["name"].startswith("hedged")
-    assert results["replaced"]["plan"]["name"].startswith("hedged")
+    # Whether the ingress notices that there is no adviser depends on how soon Serve has started the next; see
+    # the unit tests of `Following`. Here there was another adviser in the end, and hedges all the time.
+    assert results["another"]
+    assert set(results["kinds_after_the_kill"]) == {"hedged"}
     assert results["replaced"]["auto"]["failing"] == ""
+    assert results["replaced"]["auto"]["last"] != results["killed_last"], "the next one gives advice, too"
 
 
 def test_where_an_adviser_chooses_nobody_else_does(results):
@@ -125,16 +115,27 @@ def _drive(folder: Path) -> None:
             outcomes.append(outcome)
         return page
 
+    def adviser() -> str | None:
+        actors = ray.util.list_named_actors(all_namespaces=True)
+        return next((one["name"] for one in actors if "auto#Adviser" in one["name"]), None)
+
     async def whole() -> None:
         before, after, outcomes = [], [], []
         found["first"] = await load(lambda page, n: page["auto"]["last"], 30, before, outcomes)
         found["changed"] = await load(lambda page, n: page["plan"]["kind"] != "none", 150, before, outcomes)
         await load(lambda page, n: False, 15, after, outcomes)
-        actors = ray.util.list_named_actors(all_namespaces=True)
-        (name,) = [one["name"] for one in actors if "auto#Adviser" in one["name"]]
-        ray.kill(ray.get_actor(name, namespace="serve"))
-        found["killed"] = await load(lambda page, n: page["auto"]["failing"], 30, after, outcomes)
-        found["replaced"] = await load(lambda page, n: not page["auto"]["failing"], 90, after, outcomes)
+        killed = adviser()
+        found["killed_last"] = (await handle.observations.remote())["auto"]["last"]
+        ray.kill(ray.get_actor(killed, namespace="serve"))
+        kinds = found["kinds_after_the_kill"] = []
+
+        def advised_anew(page: dict[str, Any], number: int) -> bool:
+            kinds.append(page["plan"]["kind"])
+            auto = page["auto"]
+            return adviser() not in (None, killed) and auto["last"] not in ("", found["killed_last"])
+
+        found["replaced"] = await load(advised_anew, 120, after, outcomes)
+        found["another"] = adviser() not in (None, killed)
         found.update(before_s=before, after_s=after, outcomes=outcomes)
         try:
             await handle.use_plan.remote(RedundancyPlan())

@@ -7,7 +7,6 @@ everything else in it to that cluster as well.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,24 +14,15 @@ import numpy as np
 
 from load_tests.records import ClientRecord, read_csv
 from parm_ray.core import Outcome
+from tests.support.driver_process import run_driver
 
-ROOT = Path(__file__).parents[2]
 QUERIES = 40
 
 
 def drive(server, tmp_path: Path, *words: str) -> list[ClientRecord]:
     """Run the driver on QUERIES of the server's images and return its records."""
     np.savez(tmp_path / "queries.npz", images=server.images[:QUERIES], labels=server.labels[:QUERIES])
-    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
-    done = subprocess.run(
-        [sys.executable, __file__, address, str(tmp_path), *words],
-        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_driver(server, __file__, tmp_path, *words)
     return read_csv(tmp_path / "records.csv")
 
 

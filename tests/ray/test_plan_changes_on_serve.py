@@ -7,7 +7,6 @@ them ten times as long.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.driver_process import run_driver
+
 QUERIES = 24
 EMULATE = {"service_ms": 30, "slowness": {"share": 0.33, "factor": 10}}
 PHASES = ("coded", "hedged", "none", "replicated", "coded again")
@@ -38,16 +38,7 @@ def results(server, artifacts, tmp_path_factory) -> dict[str, Any]:
         "ingress": {"num_cpus": 0.01},
     }
     (folder / "settings.json").write_text(json.dumps(settings))
-    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
-    done = subprocess.run(
-        [sys.executable, __file__, address, str(folder)],
-        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_driver(server, __file__, folder)
     return json.loads((folder / "results.json").read_text())
 
 

@@ -7,7 +7,6 @@ them ten times as long, so that each plan has work to do within a few dozen quer
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.driver_process import run_driver
+
 QUERIES = 30
 EMULATE = {"service_ms": 30, "slowness": {"share": 0.5, "factor": 10}}
 HEDGE = {"rule": "fixed", "delay_ms": 60, "budget_ratio": 1.0}
@@ -43,16 +43,7 @@ def results(server, artifacts, tmp_path_factory) -> dict[str, dict[str, Any]]:
     np.savez(folder / "queries.npz", images=server.images[:QUERIES])
     plans = ("replicated", "hedged", "backup", "shared")
     (folder / "plans.json").write_text(json.dumps({plan: settings_of(plan, artifacts) for plan in plans}))
-    address = (server.cluster.temp_dir / "ray_current_cluster").read_text()
-    done = subprocess.run(
-        [sys.executable, __file__, address, str(folder)],
-        env=server.cluster.env | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_driver(server, __file__, folder, timeout=500)
     return json.loads((folder / "results.json").read_text())
 
 

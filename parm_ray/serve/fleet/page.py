@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from string import Template
 
+from parm_ray.page.document import filled
 from parm_ray.routing.fleet.snapshot import Snapshot, diff
 
 # Of the drawing, in its own units: a node's height and distance, and how wide the widest flow is.
@@ -23,8 +23,8 @@ def render(history: Sequence[Snapshot]) -> str:
     if not history:
         raise ValueError("history: expected a snapshot, got none")
     last = history[-1]
-    template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(
+    return filled(
+        Path(__file__).parent / "page.html",
         version=last.version,
         mean=f"{1e3 * last.mean_s:.1f} ms" if math.isfinite(last.mean_s) else "without bound",
         utilization=f"{100 * last.utilization:.0f} %",

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parm_ray.page.document import filled
 from parm_ray.sim.fleet.fluid import FluidResult
 from parm_ray.sim.fleet.fluid_report import fluid_phases
 from parm_ray.sim.fleet.report import phases
@@ -42,12 +42,12 @@ def render(run: FleetRun, result: FleetResult | FluidResult, title: str) -> str:
     """Return the page of one run. Raises ValueError for one without an interval."""
     if not result.intervals:
         raise ValueError("intervals: expected one or more, got none: the run is shorter than its interval")
-    template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
     marks = [(change.at_s, f"{change.kind} {change.name} {change.value:g}") for change in run.changes]
     names = [engine.name for engine in run.fleet.engines]
     shown = _shown(run, result)
     colours = dict(zip(shown.lines, (COLOURS[1], COLOURS[4]), strict=True))
-    return template.substitute(
+    return filled(
+        Path(__file__).parent / "page.html",
         title=escape(title),
         lead=f"{sum(row['requests'] for row in shown.rows)} requests in {run.duration_s:g} virtual seconds, "
         f"policy {run.control.policy}, seed {run.seed}.",
